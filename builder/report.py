@@ -1,0 +1,109 @@
+"""What people see while it runs: steps, progress, timings; folded on GitHub, silent with --json.
+
+People's text goes to stderr, so that stdout holds one JSON document or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from builder.errors import BuilderError
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 05 s`, `1 h 12 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def size(count: float) -> str:
+    """`812 B`, `3.4 kB`, `235.8 MB` (powers of 1000, as package indexes print them)."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"
+
+
+@dataclass(slots=True)
+class Report:
+    """Tells one run's story to a person; keeps each step's wall seconds for the summary."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    quiet: bool = False
+    github: bool = field(default_factory=lambda: os.environ.get("GITHUB_ACTIONS") == "true")
+    timings: dict[str, float] = field(default_factory=dict)
+    _last_progress: float = 0.0
+    _open_line: bool = False
+
+    def line(self, text: str) -> None:
+        """One line for people."""
+        if self.quiet:
+            return
+        if self._open_line:
+            self.stream.write("\r\033[K")
+            self._open_line = False
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+    def note(self, text: str) -> None:
+        """A detail of the running step."""
+        self.line(f"    {text}")
+
+    def warn(self, text: str) -> None:
+        """Something to look at that stops nothing."""
+        self.line(f"::warning::{text}" if self.github else f"  ! {text}")
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """A titled step; its time is said when it ends, and it is a fold on GitHub."""
+        self.line(f"::group::{title}" if self.github else f"==> {title}")
+        start = time.monotonic()
+        ending = "stopped"
+        try:
+            yield
+            ending = "done"
+        except BuilderError:
+            ending = "failed"
+            raise
+        finally:
+            taken = time.monotonic() - start
+            self.timings[title] = self.timings.get(title, 0.0) + taken
+            self.note(f"{ending} in {duration(taken)}")
+            if self.github:
+                self.line("::endgroup::")
+
+    def progress(self, done: float, total: float, text: str, remaining: float | None = None) -> None:
+        """`done` of `total`, in place on a terminal, at most every 10 s elsewhere."""
+        live = self.stream.isatty()
+        now = time.monotonic()
+        if self.quiet or (now - self._last_progress < (0.1 if live else 10) and done < total):
+            return
+        self._last_progress = now
+        left = "" if remaining is None else f", about {duration(remaining)} left"
+        message = f"    [{done / total:4.0%}] {text}{left}" if total else f"    {text}"
+        if live:
+            self.stream.write(f"\r\033[K{message[: _width()]}")
+            self.stream.flush()
+            self._open_line = True
+        else:
+            self.line(message)
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(2).columns - 1
+    except OSError:
+        return 100

@@ -1,0 +1,174 @@
+"""The only door to subprocesses: argument lists, a log file, polite stops.
+
+A command is echoed into its log with secrets masked; Ctrl-C reaches the whole process group
+first as SIGINT, then SIGTERM, then SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from builder.errors import RunError
+
+_URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_POLITE = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a command ended. `output` is stdout and stderr together unless a log took it."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    output: str
+
+
+class Runner(Protocol):
+    """The injected door: tests pass a recording one."""
+
+    def __call__(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        log: Path | None = None,
+        on_line: Callable[[str], None] | None = None,
+        check: bool = True,
+    ) -> Completed:
+        """Run to the end; raises RunError when it cannot start, or on a bad exit with `check`."""
+        ...
+
+
+def masked(text: str) -> str:
+    """The text with logins in URLs and secret-looking assignments hidden."""
+    text = _URL_LOGIN.sub("***@", text)
+    return re.sub(r"(?i)((?:token|secret|passw\w*|api_?key|authorization)\S*?[=:]\s*)\S+", r"\1***", text)
+
+
+def echo(argv: Sequence[str | Path]) -> str:
+    """The command as a person would type it, secrets masked."""
+    return masked(shlex.join(str(part) for part in argv))
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    log: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+    check: bool = True,
+) -> Completed:
+    """The real Runner. `env` is the whole environment; None means the caller's own."""
+    command = tuple(str(part) for part in argv)
+    with _log(log, command) as sink:
+        process = _start(command, cwd, env, stdin)
+        try:
+            output = _drain(process, stdin, sink, on_line)
+            process.wait()
+        except BaseException:
+            stop(process)
+            raise
+    done = Completed(command, process.returncode, output)
+    if check and done.returncode != 0:
+        raise RunError(
+            f"{command[0]} ended with {_how(done.returncode)}",
+            where=echo(command),
+            expected=f"exit 0; it said: {masked(output[-1500:].strip())}" if output else "exit 0",
+            remedy=f"the full log is {log}" if log else "",
+        )
+    return done
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process group: interrupt, terminate, kill, each with time to obey."""
+    for number, patience in _POLITE:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=patience)
+            return
+
+
+def tool_environment(extra: Mapping[str, str], *, path: Sequence[Path] = ()) -> dict[str, str]:
+    """A small, known environment for build tools: no PYTHON*, compiler or pip settings leak in."""
+    keep = {
+        name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG", "TERM", "SSL_CERT_FILE") if name in os.environ
+    }
+    folders = [str(folder) for folder in path]
+    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return keep | {"PATH": ":".join([*folders, system]), "LC_ALL": "C.UTF-8"} | dict(extra)
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"signal {signal.Signals(-code).name}"
+    return f"exit {code}"
+
+
+def _start(
+    command: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, stdin: bytes | None
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RunError(
+            f"cannot start {command[0]}: {error.strerror}", where=echo(command), remedy=f"install {command[0]}"
+        ) from error
+
+
+def _drain(
+    process: subprocess.Popen[bytes],
+    stdin: bytes | None,
+    sink: IO[str] | None,
+    on_line: Callable[[str], None] | None,
+) -> str:
+    if stdin is not None and sink is None and on_line is None:
+        return process.communicate(stdin)[0].decode(errors="replace")
+    if stdin is not None and process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.write(stdin)
+        process.stdin.close()
+    assert process.stdout is not None  # noqa: S101  it was opened as a pipe
+    kept = []
+    for raw in process.stdout:
+        line = raw.decode(errors="replace")
+        if sink is None:
+            kept.append(line)
+        else:
+            sink.write(masked(line))
+            sink.flush()
+        if on_line is not None:
+            on_line(line.rstrip("\n"))
+    return "".join(kept)
+
+
+@contextmanager
+def _log(path: Path | None, command: tuple[str, ...]) -> Iterator[IO[str] | None]:
+    if path is None:
+        yield None
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as sink:
+        sink.write(f"$ {echo(command)}\n")
+        yield sink

@@ -1,0 +1,168 @@
+"""The content-addressed cache: atomic writes, locks and digests.
+
+Layout under the root: `blobs/<sha256>` (downloads and wheels), `trees/<key>/` (folders made
+once), `git/<package>.git`, `records/<kind>/<key>.json`, `locks/`. A thing is either absent or
+whole: everything is made beside its place and renamed into it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from builder.errors import DigestError, StoreError
+
+_CHUNK = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """Hex SHA-256 of a file, read in 1 MiB pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def key_of(parts: object) -> str:
+    """A stable hex key of a JSON-able value: equal values, equal keys, on any machine."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def _no_space_is_said(where: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreError(
+                "the disk is full",
+                where=str(where),
+                remedy="free some space (`nox -s doctor` names what is needed) and run again; finished work is kept",
+            ) from error
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise StoreError(
+                f"cannot write: {error.strerror}", where=str(where), remedy="choose another folder with store=PATH"
+            ) from error
+        raise
+
+
+def atomic_write(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write the whole file or nothing; readers see the old bytes or the new ones."""
+    with _no_space_is_said(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).chmod(mode)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One cache folder; safe with several builders at once, safe to kill at any moment."""
+
+    root: Path
+
+    def blob(self, sha256: str) -> Path | None:
+        """The file with that digest, or None."""
+        path = self.root / "blobs" / sha256
+        return path if path.is_file() else None
+
+    def put(self, chunks: Iterable[bytes], sha256: str = "", name: str = "") -> Path:
+        """Keep the bytes under their digest; with `sha256`, refuse others (DigestError)."""
+        folder = self.root / "blobs"
+        with _no_space_is_said(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
+            try:
+                digest = hashlib.sha256()
+                with os.fdopen(handle, "wb") as stream:
+                    for chunk in chunks:
+                        digest.update(chunk)
+                        stream.write(chunk)
+                found = digest.hexdigest()
+                if sha256 and found != sha256:
+                    raise DigestError(
+                        f"{name or 'a file'} is not the pinned one",
+                        where=name,
+                        expected=f"sha256 {sha256}, got {found}",
+                        remedy="if upstream really replaced it, review the new file and update the pin",
+                    )
+                Path(temporary).chmod(0o644)
+                path = folder / found
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        return path
+
+    def put_file(self, path: Path, sha256: str = "") -> Path:
+        """Keep a copy of an existing file."""
+        with path.open("rb") as stream:
+            return self.put(iter(lambda: stream.read(_CHUNK), b""), sha256, path.name)
+
+    def tree(self, key: str, make: Callable[[Path], None]) -> Path:
+        """The folder `trees/<key>`, made once by `make(empty_folder)` and then never changed."""
+        path = self.root / "trees" / key
+        if path.is_dir():
+            return path
+        with self.lock(f"tree-{key}"), _no_space_is_said(path):
+            if path.is_dir():
+                return path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(dir=path.parent, prefix=".part-"))
+            try:
+                make(work)
+                work.chmod(0o755)
+                work.rename(path)
+            except BaseException:
+                shutil.rmtree(work, ignore_errors=True)
+                raise
+        return path
+
+    def record(self, kind: str, key: str) -> dict[str, object] | None:
+        """A small JSON record kept earlier, or None; a damaged one counts as absent."""
+        path = self.root / "records" / kind / f"{key}.json"
+        try:
+            value = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def keep_record(self, kind: str, key: str, value: Mapping[str, object]) -> None:
+        """Keep a small JSON record."""
+        text = json.dumps(value, sort_keys=True, indent=1)
+        atomic_write(self.root / "records" / kind / f"{key}.json", text.encode())
+
+    def git_dir(self, package: str) -> Path:
+        """Where the bare repository of a package's source is (made by builder.git)."""
+        return self.root / "git" / f"{package}.git"
+
+    @contextmanager
+    def lock(self, name: str, timeout: float = -1) -> Iterator[None]:
+        """Hold a lock by name across processes; it falls with the process that held it."""
+        folder = self.root / "locks"
+        with _no_space_is_said(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder / f"{name}.lock", timeout=timeout):
+                yield
+        except Timeout as error:
+            raise StoreError(
+                f"another build holds {name}", where=str(folder), remedy="wait for it, or stop it, and run again"
+            ) from error
