@@ -1,0 +1,168 @@
+"""Git objects of one package: trees in, commits with fixed dates, checkouts out.
+
+Objects are read and written in-process through libgit2; the `git` program is used only for
+what moves over a network. Commits carry no clock and no user, so that the same series on the
+same tree has the same commit id on any machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pygit2
+from pygit2.enums import FileMode, ObjectType
+
+from builder.errors import SourceError
+
+EPOCH: Final = 1_577_836_800
+"""Seconds since 1970 of every commit and file that we date: 2020-01-01T00:00:00Z."""
+
+EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+_AUTHOR: Final = ("spark-wheels", "builder@spark-wheels.invalid")
+
+pygit2.settings.owner_validation = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a tree: git mode (0o100644, 0o100755, 0o120000, 0o160000) and object id."""
+
+    mode: int
+    oid: str
+
+
+class Objects:
+    """The bare repository of one package, made when first used."""
+
+    def __init__(self, git_dir: Path) -> None:
+        self.git_dir = git_dir
+        if not (git_dir / "HEAD").is_file():
+            git_dir.parent.mkdir(parents=True, exist_ok=True)
+            pygit2.init_repository(str(git_dir), bare=True)
+        self._repo = pygit2.Repository(str(git_dir))
+
+    def has(self, oid: str) -> bool:
+        """True when the object (tree, commit or blob) is here."""
+        return pygit2.Oid(hex=oid) in self._repo
+
+    def tree_of(self, commit: str) -> str:
+        """The tree id of a commit."""
+        return str(self._repo[commit].peel(pygit2.Tree).id)
+
+    def files(self, tree: str) -> dict[str, Entry]:
+        """Every file of a tree by its path, sorted by path."""
+        return dict(sorted(self._walk(self._tree(tree), "")))
+
+    def entry(self, tree: str, path: str) -> Entry | None:
+        """The file at a path, or None."""
+        try:
+            found = self._tree(tree)[path]
+        except (KeyError, ValueError):
+            return None
+        return None if isinstance(found, pygit2.Tree) else Entry(int(found.filemode), str(found.id))
+
+    def read(self, oid: str) -> bytes:
+        """The bytes of a blob."""
+        return self._repo[oid].peel(pygit2.Blob).data
+
+    def write(self, data: bytes) -> str:
+        """Keep bytes as a blob; its id."""
+        return str(self._repo.create_blob(data))
+
+    def edit(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
+        """The id of `tree` with files set, or removed where the value is None."""
+        index = pygit2.Index()
+        index.read_tree(self._tree(tree))
+        for path, entry in changes.items():
+            if entry is None:
+                index.remove(path)
+            else:
+                index.add(pygit2.IndexEntry(path, pygit2.Oid(hex=entry.oid), FileMode(entry.mode)))
+        return str(index.write_tree(self._repo))
+
+    def import_folder(self, folder: Path) -> str:
+        """The tree id of a folder's files, modes and links as git sees them; `.git` is left out."""
+        builder = self._repo.TreeBuilder()
+        for item in sorted(folder.iterdir()):
+            if item.name == ".git":
+                continue
+            if item.is_symlink():
+                builder.insert(item.name, self._repo.create_blob(os.fsencode(item.readlink())), FileMode.LINK)
+            elif item.is_dir():
+                child = self.import_folder(item)
+                if child != EMPTY_TREE:
+                    builder.insert(item.name, pygit2.Oid(hex=child), FileMode.TREE)
+            else:
+                mode = FileMode.BLOB_EXECUTABLE if item.stat().st_mode & 0o100 else FileMode.BLOB
+                builder.insert(item.name, self._repo.create_blob_fromdisk(str(item)), mode)
+        return str(builder.write())
+
+    def commit(self, tree: str, message: str, parent: str = "") -> str:
+        """A commit with the fixed author and date; its id depends on nothing else."""
+        who = pygit2.Signature(*_AUTHOR, time=EPOCH, offset=0)
+        parents = [pygit2.Oid(hex=parent)] if parent else []
+        return str(self._repo.create_commit(None, who, who, message, pygit2.Oid(hex=tree), parents))
+
+    def set_ref(self, name: str, commit: str) -> None:
+        """Point a ref (`refs/spark-wheels/…`) at a commit, so that `git gc` keeps it."""
+        self._repo.references.create(name, pygit2.Oid(hex=commit), force=True)
+
+    def checkout(self, tree: str, folder: Path) -> int:
+        """Make `folder` hold exactly `tree`'s files, touching only those that differ.
+
+        Files that upstream's build generated stay; files of the last checkout that are gone
+        from `tree` are removed. Every file that is written gets a new time, so that ninja sees
+        it. Returns the number of files written or removed.
+        """
+        state = folder.parent / f"{folder.name}.tree"
+        before = self.files(state.read_text()) if state.is_file() and folder.is_dir() else {}
+        wanted = self.files(tree)
+        state.unlink(missing_ok=True)
+        changed = 0
+        for path in before.keys() - wanted.keys():
+            (folder / path).unlink(missing_ok=True)
+            changed += 1
+        for path, entry in wanted.items():
+            if before.get(path) != entry or not os.path.lexists(folder / path):
+                self._put(folder / path, entry)
+                changed += 1
+        state.write_text(tree)
+        return changed
+
+    def _put(self, path: Path, entry: Entry) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+        if entry.mode == FileMode.COMMIT:
+            path.mkdir()
+        elif entry.mode == FileMode.LINK:
+            path.symlink_to(os.fsdecode(self.read(entry.oid)))
+        else:
+            path.write_bytes(self.read(entry.oid))
+            path.chmod(0o755 if entry.mode == FileMode.BLOB_EXECUTABLE else 0o644)
+
+    def _tree(self, oid: str) -> pygit2.Tree:
+        try:
+            return self._repo[oid].peel(pygit2.Tree)
+        except (KeyError, ValueError, pygit2.InvalidSpecError) as error:
+            raise SourceError(
+                f"no tree {oid}",
+                where=str(self.git_dir),
+                remedy="run the source stage again; it fetches what is missing",
+            ) from error
+
+    def _walk(self, tree: pygit2.Tree, prefix: str) -> Iterator[tuple[str, Entry]]:
+        for item in tree:
+            path = f"{prefix}{item.name}"
+            if item.type == ObjectType.TREE and isinstance(item, pygit2.Tree):
+                yield from self._walk(item, f"{path}/")
+            else:
+                yield path, Entry(int(item.filemode), str(item.id))
