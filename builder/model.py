@@ -70,7 +70,7 @@ class Prebuilt:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A repository that upstream's build fetches by itself, pinned."""
+    """A repository that upstream's build fetches by itself, pinned by `commit`, else by `tag`."""
 
     name: str
     git: str
@@ -78,11 +78,16 @@ class External:
     variable: str
     components: tuple[str, ...]
     subfolder: str = ""
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One wheel to build: upstream pins, patches and the parts wanted."""
+    """One wheel to build: upstream pins, patches and the parts wanted.
+
+    `patches` are relative to the folder patches/, `patch_digests` their SHA-256 in the same
+    order. A package with a `source` is built from that package's tree and shares its pins.
+    """
 
     name: str
     version: str
@@ -98,6 +103,7 @@ class Package:
     vendored: tuple[tuple[str, str], ...] = ()
     prebuilt: Prebuilt | None = None
     externals: tuple[External, ...] = ()
+    patch_digests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
