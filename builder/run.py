@@ -151,15 +151,16 @@ def _drain(
         process.stdin.close()
     assert process.stdout is not None  # noqa: S101  it was opened as a pipe
     kept = []
-    for raw in process.stdout:
-        line = raw.decode(errors="replace")
-        if sink is None:
-            kept.append(line)
-        else:
-            sink.write(masked(line))
-            sink.flush()
-        if on_line is not None:
-            on_line(line.rstrip("\n"))
+    with process.stdout as lines:
+        for raw in lines:
+            line = raw.decode(errors="replace")
+            if sink is None:
+                kept.append(line)
+            else:
+                sink.write(masked(line))
+                sink.flush()
+            if on_line is not None:
+                on_line(line.rstrip("\n"))
     return "".join(kept)
 
 

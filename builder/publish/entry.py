@@ -1,0 +1,194 @@
+"""What an index says of one file, and how that is read from a wheel or from a page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from packaging.metadata import InvalidMetadata, Metadata
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from builder.errors import PublishError
+from builder.model import VerifiedWheel
+from builder.publish.shelf import refuse_other_bytes
+from builder.store import sha256_of
+
+_LINUX = re.compile(r"(?:many|musl)?linux(?:\d+|_\d+_\d+)?_(?P<machine>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One wheel as the pages describe it.
+
+    `yanked` is None for a file on offer; else the reason (PEP 592), which may be empty.
+    `upload_time` is UTC in ISO 8601, when the file first came to this index.
+    """
+
+    filename: str
+    sha256: str
+    size: int
+    metadata_sha256: str
+    upload_time: str
+    requires_python: str = ""
+    yanked: str | None = None
+
+    @property
+    def version(self) -> Version:
+        """The version that the file name gives, local label included."""
+        return parse_wheel_filename(self.filename)[1]
+
+    @property
+    def platforms(self) -> frozenset[str]:
+        """`linux-aarch64` of every manylinux_*_aarch64 tag; `any` for pure wheels."""
+        return frozenset(_platform(tag.platform) for tag in parse_wheel_filename(self.filename)[3])
+
+    @property
+    def key(self) -> str:
+        """Where its bytes lie: under their digest, so that no name is ever overwritten."""
+        return f"files/{self.sha256[:2]}/{self.sha256}/{self.filename}"
+
+    @property
+    def url(self) -> str:
+        """Its address from a project page; `+` and friends quoted."""
+        return f"../../{quote(self.key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """All files of one project. `serial` grows with every change."""
+
+    name: str
+    serial: int = 0
+    files: tuple[IndexFile, ...] = ()
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Every version on the page, oldest first."""
+        return tuple(str(v) for v in sorted({file.version for file in self.files}))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A wheel on its way in: its entry without a time, and the bytes of its METADATA."""
+
+    project: str
+    path: Path
+    file: IndexFile
+    metadata: bytes
+
+
+def read_offer(verified: VerifiedWheel) -> Offer:
+    """Read a verified wheel as an entry; PublishError when it cannot be read or changed since."""
+    path = verified.wheel.path
+    name, version = _named(path)
+    raw = _metadata_bytes(path)
+    metadata = _parsed(raw, path)
+    if canonicalize_name(metadata.name) != name or metadata.version != version:
+        raise PublishError(
+            f"{path.name} describes itself as {metadata.name} {metadata.version}",
+            where=str(path),
+            expected=f"{name} {version}, as the file name says",
+            remedy="a wheel is renamed by rebuilding it; verify and publish the rebuilt one",
+        )
+    found = sha256_of(path)
+    refuse_other_bytes(path, found, verified.wheel.sha256)
+    return Offer(
+        project=name,
+        path=path,
+        file=IndexFile(
+            filename=path.name,
+            sha256=found,
+            size=path.stat().st_size,
+            metadata_sha256=hashlib.sha256(raw).hexdigest(),
+            upload_time="",
+            requires_python=str(metadata.requires_python or ""),
+        ),
+        metadata=raw,
+    )
+
+
+def project_from_page(name: str, data: bytes, where: str) -> Project:
+    """Read a project's JSON page back; PublishError when it is damaged or not one of ours."""
+    try:
+        page = json.loads(data)
+        files = tuple(_file_from(entry) for entry in page["files"])
+        return Project(name, int(page["meta"]["_last-serial"]), files)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(where, error) from error
+
+
+def damaged(where: str, error: Exception) -> PublishError:
+    """The error for a page that cannot be trusted to grow."""
+    return PublishError(
+        "a page of the index cannot be read",
+        where=where,
+        expected=f"a page that this tool wrote ({type(error).__name__}: {error})",
+        remedy="restore the page from a backup, or publish to an empty folder",
+    )
+
+
+def _file_from(entry: Mapping[str, Any]) -> IndexFile:
+    yanked = entry.get("yanked", False)
+    return IndexFile(
+        filename=entry["filename"],
+        sha256=entry["hashes"]["sha256"],
+        size=entry["size"],
+        metadata_sha256=entry["core-metadata"]["sha256"],
+        upload_time=entry["upload-time"],
+        requires_python=entry.get("requires-python", ""),
+        yanked=None if yanked is False else "" if yanked is True else cast("str", yanked),
+    )
+
+
+def _platform(tag: str) -> str:
+    match = _LINUX.fullmatch(tag)
+    return f"linux-{match['machine']}" if match else tag
+
+
+def _named(path: Path) -> tuple[str, Version]:
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise _unreadable(path, str(error)) from error
+    return name, version
+
+
+def _metadata_bytes(path: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(_metadata_member(archive.namelist(), path))
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _metadata_member(names: Sequence[str], path: Path) -> str:
+    found = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
+    if len(found) != 1:
+        raise _unreadable(path, f"it has {len(found)} .dist-info/METADATA files, not one")
+    return found[0]
+
+
+def _parsed(raw: bytes, path: Path) -> Metadata:
+    try:
+        metadata = Metadata.from_email(raw, validate=False)
+        _ = metadata.name, metadata.version, metadata.requires_python  # each is checked when first read
+    except (InvalidMetadata, ExceptionGroup, ValueError) as error:
+        raise _unreadable(path, f"METADATA: {error}") from error
+    return metadata
+
+
+def _unreadable(path: Path, why: str) -> PublishError:
+    return PublishError(
+        f"{path.name} is not a readable wheel: {why}",
+        where=str(path),
+        expected="a zip with one NAME-VERSION.dist-info/METADATA, named as PEP 427 says",
+        remedy="build and verify it again",
+    )

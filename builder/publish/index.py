@@ -1,0 +1,224 @@
+"""VerifiedWheel → index: a static simple index that is whole at every moment.
+
+Order is the whole trick. Wheels and their metadata go in first, under their digests; then each
+project's JSON page, which decides; then its HTML page; the list of projects last. A page is
+replaced by one rename and only over the version it was made from, so a publisher that is killed
+or raced leaves pages whose every link exists.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from builder.errors import PublishError
+from builder.model import VerifiedWheel
+from builder.publish import pages
+from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer
+from builder.publish.shelf import FolderShelf, Kept, Shelf
+
+_ROOT_JSON, _ROOT_HTML = "simple/index.json", "simple/index.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one call changed: file names that came, names that were there, pages written."""
+
+    index: str
+    added: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    pages: tuple[str, ...]
+
+
+def publish(
+    wheels: Sequence[VerifiedWheel],
+    index: Path | Shelf,
+    *,
+    promised: frozenset[tuple[str, str]] = frozenset(),
+    now: datetime | None = None,
+) -> Published:
+    """Add wheels to the index; the same bytes again change nothing and write nothing.
+
+    `promised` names (project, platform) pairs, such as ("vllm", "linux-aarch64"), that must all
+    be there at every version offered. `now` is the upload time of new files.
+
+    Raises PublishError, with the pages unchanged, for a wheel that cannot be read, for a file
+    name that the index has with other bytes, and for a promise that is not kept.
+    """
+    shelf = FolderShelf(index) if isinstance(index, Path) else index
+    offers = tuple(read_offer(wheel) for wheel in wheels)
+    before = {name: read_project(shelf, name) for name in _names(offers, promised)}
+    refuse_clashes(offers, before)
+    refuse_broken_promises(offers, before, promised)
+    return _commit(shelf, offers, before, _stamp(now or datetime.now(UTC)), str(index))
+
+
+def read_project(shelf: Shelf, name: str) -> Project:
+    """A project as the index has it, empty when it is new; PublishError when damaged."""
+    return _project_of(name, shelf.read(_json_key(name)))
+
+
+def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> None:
+    """A file name is bound to its first bytes for ever; raises PublishError naming every breach."""
+    known = {file.filename: file.sha256 for project in before.values() for file in project.files}
+    problems = []
+    for offer in offers:
+        first = known.setdefault(offer.file.filename, offer.file.sha256)
+        if first != offer.file.sha256:
+            problems.append(f"{offer.file.filename}: published {first}, offered {offer.file.sha256}")
+    if problems:
+        raise PublishError(
+            f"{len(problems)} file name(s) are taken by other bytes",
+            where="; ".join(problems),
+            expected="the bytes that were published first: locks out there name them",
+            remedy="raise the recipe's revision, so that the rebuilt wheel has a version of its own",
+        )
+
+
+def refuse_broken_promises(
+    offers: Sequence[Offer], before: Mapping[str, Project], promised: frozenset[tuple[str, str]]
+) -> None:
+    """Every promised platform at every version offered, or PublishError and the last good ones stay."""
+    missing = [
+        f"{name} {version} for {platform}".replace("  ", " ")
+        for name, platform in sorted((canonicalize_name(name), platform) for name, platform in promised)
+        for version in _versions_at_stake(name, offers)
+        if not _has(name, version, platform, offers, before[name])
+    ]
+    if missing:
+        raise PublishError(
+            f"{len(missing)} wheel(s) that the recipe promises are missing",
+            where="; ".join(missing),
+            expected="all promised platforms of a version at once",
+            remedy="build and verify the missing ones, then publish all of them in one call",
+        )
+
+
+def _names(offers: Iterable[Offer], promised: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted({offer.project for offer in offers} | {canonicalize_name(name) for name, _ in promised})
+
+
+def _versions_at_stake(name: str, offers: Iterable[Offer]) -> list[str]:
+    """The versions on offer; `` when there are none, which any published version satisfies."""
+    return sorted({str(offer.file.version) for offer in offers if offer.project == name}) or [""]
+
+
+def _has(name: str, version: str, platform: str, offers: Iterable[Offer], project: Project) -> bool:
+    files = [*project.files, *(offer.file for offer in offers if offer.project == name)]
+    return any(
+        file.yanked is None and version in ("", str(file.version)) and file.platforms & {platform, "any"}
+        for file in files
+    )
+
+
+def _commit(
+    shelf: Shelf, offers: Sequence[Offer], before: Mapping[str, Project], upload_time: str, index: str
+) -> Published:
+    known = {file.filename for project in before.values() for file in project.files}
+    written: list[str] = []
+    for offer in sorted(offers, key=lambda offer: offer.file.filename):
+        _put(shelf, offer)
+    names = sorted({offer.project for offer in offers})
+    for name in names:
+        mine = [replace(offer.file, upload_time=upload_time) for offer in offers if offer.project == name]
+        written += change_project(shelf, name, functools.partial(_with, files=mine))
+    written += _list_projects(shelf, names)
+    added = {offer.file.filename for offer in offers}
+    return Published(index, tuple(sorted(added - known)), tuple(sorted(added & known)), tuple(written))
+
+
+def _put(shelf: Shelf, offer: Offer) -> None:
+    if not shelf.has(f"{offer.file.key}.metadata", len(offer.metadata)):
+        shelf.put(f"{offer.file.key}.metadata", offer.metadata)
+    if not shelf.has(offer.file.key, offer.file.size):
+        shelf.put_file(offer.file.key, offer.path, offer.file.sha256)
+
+
+def _with(project: Project, *, files: Iterable[IndexFile]) -> Project:
+    """The project with those files too; one that is known keeps its first time and its yank."""
+    known = {file.filename: file for file in project.files}
+    for file in files:
+        first = known.setdefault(file.filename, file)
+        if first.sha256 != file.sha256:
+            raise PublishError(
+                f"another publisher was first with {file.filename}, and with other bytes",
+                where=f"published {first.sha256}, offered {file.sha256}",
+                expected="the bytes that were published first",
+                remedy="raise the recipe's revision and build again",
+            )
+    merged = tuple(known[name] for name in sorted(known))
+    return project if set(merged) == set(project.files) else replace(project, files=merged)
+
+
+def change_project(shelf: Shelf, name: str, change: Callable[[Project], Project]) -> list[str]:
+    """Apply `change` to a project's newest state, again if another publisher was faster.
+
+    Returns the keys of the pages written: none when nothing changed and both pages agree.
+    """
+    written: list[str] = []
+    while True:
+        kept = shelf.read(_json_key(name))
+        old = _project_of(name, kept)
+        new = change(old)
+        if new == old:
+            break
+        data = pages.project_json(replace(new, serial=old.serial + 1))
+        if shelf.write(_json_key(name), data, over=kept):
+            written.append(_json_key(name))
+            break
+    return written + _follow(shelf, _html_key(name), lambda: pages.project_html(read_project(shelf, name)))
+
+
+def _follow(shelf: Shelf, key: str, render: Callable[[], bytes]) -> list[str]:
+    """Bring a derived page up to its source. It is read before the source, so it never goes back."""
+    while True:
+        kept = shelf.read(key)
+        data = render()
+        if kept is not None and kept.data == data:
+            return []
+        if shelf.write(key, data, over=kept):
+            return [key]
+
+
+def _list_projects(shelf: Shelf, names: Iterable[str]) -> list[str]:
+    written: list[str] = []
+    while True:
+        kept = shelf.read(_ROOT_JSON)
+        listed = _listed(kept)
+        if kept is not None and listed >= set(names):
+            break
+        if shelf.write(_ROOT_JSON, pages.root_json(listed | set(names)), over=kept):
+            written.append(_ROOT_JSON)
+            break
+    return written + _follow(shelf, _ROOT_HTML, lambda: pages.root_html(_listed(shelf.read(_ROOT_JSON))))
+
+
+def _listed(kept: Kept | None) -> set[str]:
+    if kept is None:
+        return set()
+    try:
+        return {entry["name"] for entry in json.loads(kept.data)["projects"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(_ROOT_JSON, error) from error
+
+
+def _project_of(name: str, kept: Kept | None) -> Project:
+    return Project(name) if kept is None else project_from_page(name, kept.data, _json_key(name))
+
+
+def _json_key(name: str) -> str:
+    return f"simple/{name}/index.json"
+
+
+def _html_key(name: str) -> str:
+    return f"simple/{name}/index.html"
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

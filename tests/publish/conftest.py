@@ -1,0 +1,87 @@
+"""Fixtures: wheels to publish, a static server, and an environment for real clients."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from builder.model import VerifiedWheel
+from tests.publish.wheels import AARCH64, LOCAL, build_wheel, verified
+
+
+class MakeWheel(Protocol):
+    """Makes a real wheel with a good verdict."""
+
+    def __call__(
+        self,
+        name: str = ...,
+        version: str = ...,
+        tag: str = ...,
+        *,
+        payload: bytes = ...,
+        requires_python: str = ...,
+    ) -> VerifiedWheel: ...
+
+
+class Serve(Protocol):
+    """Serves a folder; gives its address on localhost and the list of requests it has had."""
+
+    def __call__(self, folder: Path) -> tuple[str, list[str]]: ...
+
+
+@pytest.fixture
+def make_wheel(tmp_path: Path) -> MakeWheel:
+    def make(
+        name: str = "spark-kernels",
+        version: str = LOCAL,
+        tag: str = AARCH64,
+        *,
+        payload: bytes = b"code",
+        requires_python: str = ">=3.8",
+    ) -> VerifiedWheel:
+        folder = tmp_path / "wheels" / hashlib.sha256(payload).hexdigest()[:8]
+        return verified(build_wheel(folder, name, version, tag, payload=payload, requires_python=requires_python))
+
+    return make
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it so
+        log: list[str] = getattr(self.server, "requests")  # noqa: B009
+        log.append(format % args)
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(folder: Path) -> tuple[str, list[str]]:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+        requests: list[str] = []
+        server.requests = requests  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_address[1]}", requests
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def client_env(tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        kept.pop(name, None)
+        kept.pop(name.upper(), None)
+    own = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_CONFIG": "1"}
+    return kept | own | {"HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "uv-cache")}

@@ -1,0 +1,108 @@
+"""A publisher that ends at any moment leaves an index whose every link exists, and a rerun finishes the work."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from builder.model import VerifiedWheel
+from builder.publish import publish
+from builder.publish.shelf import FolderShelf, Kept
+from tests.publish.conftest import MakeWheel
+from tests.publish.reader import listed, listed_json
+from tests.publish.wheels import X86_64, verified
+
+ROOT = Path(__file__).parents[2]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+class Mortal:
+    """A folder whose publisher dies just before its n-th effect."""
+
+    def __init__(self, root: Path, left: int) -> None:
+        self._shelf, self._left = FolderShelf(root), left
+
+    def read(self, key: str) -> Kept | None:
+        return self._shelf.read(key)
+
+    def has(self, key: str, size: int) -> bool:
+        return self._shelf.has(key, size)
+
+    def write(self, key: str, data: bytes, *, over: Kept | None) -> bool:
+        self._live()
+        return self._shelf.write(key, data, over=over)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._live()
+        self._shelf.put(key, data)
+
+    def put_file(self, key: str, path: Path, sha256: str) -> None:
+        self._live()
+        self._shelf.put_file(key, path, sha256)
+
+    def _live(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+
+
+EFFECTS = 3 * 2 + 2 * 2 + 2  # three wheels with metadata, the pages of two projects, the list
+
+
+@pytest.fixture
+def wheels(make_wheel: MakeWheel) -> list[VerifiedWheel]:
+    return [make_wheel("steady", "2.0"), make_wheel("fresh", "2.0"), make_wheel("fresh", "2.0", X86_64)]
+
+
+@pytest.mark.parametrize("effects", range(EFFECTS + 1))
+def test_death_before_every_single_effect(
+    tmp_path: Path, make_wheel: MakeWheel, wheels: list[VerifiedWheel], effects: int
+) -> None:
+    index, first = tmp_path / "index", make_wheel("steady", "1.0")
+    publish([first], index)
+    if effects == EFFECTS:
+        publish(wheels, Mortal(index, effects))
+    else:
+        with pytest.raises(Killed):
+            publish(wheels, Mortal(index, effects))
+    offered = listed(index)
+    assert offered.items() <= listed_json(index).items()
+    assert offered[first.wheel.path.name] == first.wheel.sha256
+    publish(wheels, index)
+    assert listed(index) == listed_json(index) == {w.wheel.path.name: w.wheel.sha256 for w in [first, *wheels]}
+
+
+def test_kill_9_at_random_moments(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    first, chance = make_wheel("steady", "1.0"), random.Random(7)  # noqa: S311  not for secrets
+    payload = bytes(range(256)) * 2048
+    more = [make_wheel(name, f"2.{n}", payload=payload).wheel.path for name in ("a", "steady") for n in range(8)]
+    killed = 0
+    for _ in range(6):
+        index = tmp_path / "index"
+        shutil.rmtree(index, ignore_errors=True)
+        publish([first], index)
+        killed += _kill_soon(index, more, chance.uniform(0, 0.08))
+        assert first.wheel.path.name in listed(index)
+        assert listed(index).items() <= listed_json(index).items()
+    assert killed >= 2
+    publish([verified(path) for path in more], index)
+    assert len(listed(index)) == len(listed_json(index)) == 17
+
+
+def _kill_soon(index: Path, wheels: list[Path], seconds: float) -> bool:
+    """Start a publisher, wait until its first wheel is in, then that long, and kill it."""
+    process = subprocess.Popen([sys.executable, "-m", "tests.publish.publisher", index, *wheels], cwd=ROOT)
+    while process.poll() is None and len(list(index.rglob("*.whl"))) < 2:
+        time.sleep(0.001)
+    time.sleep(seconds)
+    process.kill()
+    return process.wait() < 0
