@@ -130,7 +130,8 @@ def _refs(package: _Table) -> Iterator[str]:
 def _lock(raw: _Table, root: Path) -> Iterator[str]:
     lock = _text(_table(raw, "toolchain"), "lock")
     if lock and not (root / "recipes" / lock).is_file():
-        there = [path.relative_to(root / "recipes").as_posix() for path in root.glob("recipes/locks/*.toml")]
+        locks = (path for path in root.glob("recipes/locks/*.toml") if not path.name.endswith(".in.toml"))
+        there = [path.relative_to(root / "recipes").as_posix() for path in locks]
         yield f"lock: there is no recipes/{lock}{did_you_mean(lock, there)}"
 
 

@@ -84,7 +84,7 @@ def table_name(location: tuple[int | str, ...], data: object) -> tuple[str, str]
 
 def _entry_label(location: tuple[int | str, ...], data: object) -> str:
     entry = _child(_child(data, location[0]), location[1])
-    label = next((_child(entry, key) for key in ("name", "filename") if _child(entry, key)), None)
+    label = next((_child(entry, key) for key in ("name", "filename", "project") if _child(entry, key)), None)
     return label if isinstance(label, str) else f"number {int(location[1]) + 1}"
 
 

@@ -64,7 +64,8 @@ def _arch(value: str) -> str:
     return value
 
 
-def _distinct(values: list[str]) -> list[str]:
+def distinct(values: list[str]) -> list[str]:
+    """Refuse a value that is listed twice."""
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
         raise ValueError(f"listed twice: {', '.join(twice)}")
@@ -107,7 +108,7 @@ class TargetTable(Table):
     """What the wheels must run on."""
 
     platform: Platform
-    cuda_arch: Annotated[list[ArchName], AfterValidator(_distinct), Field(min_length=1)]
+    cuda_arch: Annotated[list[ArchName], AfterValidator(distinct), Field(min_length=1)]
     python: Python
 
 
@@ -125,7 +126,7 @@ class PrebuiltTable(Table):
 
     wheel: WheelName
     sha256: Sha256
-    files: Annotated[list[Inside], AfterValidator(_distinct), Field(min_length=1)]
+    files: Annotated[list[Inside], AfterValidator(distinct), Field(min_length=1)]
     reason: Annotated[str, Field(min_length=1)]
 
 
@@ -153,8 +154,8 @@ class PackageTable(Table):
     sha256: Sha256 | None = None
     tree: Tree | None = None
     result_tree: Tree | None = None
-    patches: Annotated[list[PatchName], AfterValidator(_distinct)] | None = None
-    components: Annotated[list[Component], AfterValidator(_distinct)] = Field(default_factory=list)
+    patches: Annotated[list[PatchName], AfterValidator(distinct)] | None = None
+    components: Annotated[list[Component], AfterValidator(distinct)] = Field(default_factory=list)
     vendored: dict[Inside, Pep440] | None = None
     prebuilt: PrebuiltTable | None = None
     externals: list[ExternalTable] = Field(default_factory=list)
@@ -188,7 +189,7 @@ class RecipeFile(Table):
     """One file under recipes/; a child of `extends` may leave out what its parent says."""
 
     extends: str | None = None
-    packages: Annotated[list[Name], AfterValidator(_distinct), Field(min_length=1)] | None = None
+    packages: Annotated[list[Name], AfterValidator(distinct), Field(min_length=1)] | None = None
     revision: Annotated[int, Field(ge=1)]
     target: TargetTable
     toolchain: ToolchainTable
