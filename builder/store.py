@@ -8,13 +8,15 @@ whole: everything is made beside its place and renamed into it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,28 @@ def _no_space_is_said(where: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder itself, which falls with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _abandoned(part: Path) -> bool:
+    handle = os.open(part, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
 def atomic_write(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write the whole file or nothing; readers see the old bytes or the new ones."""
     with _no_space_is_said(path):
@@ -92,20 +116,22 @@ class Store:
             try:
                 digest = hashlib.sha256()
                 with os.fdopen(handle, "wb") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX)
                     for chunk in chunks:
                         digest.update(chunk)
                         stream.write(chunk)
-                found = digest.hexdigest()
-                if sha256 and found != sha256:
-                    raise DigestError(
-                        f"{name or 'a file'} is not the pinned one",
-                        where=name,
-                        expected=f"sha256 {sha256}, got {found}",
-                        remedy="if upstream really replaced it, review the new file and update the pin",
-                    )
-                Path(temporary).chmod(0o644)
-                path = folder / found
-                Path(temporary).replace(path)
+                    stream.flush()
+                    found = digest.hexdigest()
+                    if sha256 and found != sha256:
+                        raise DigestError(
+                            f"{name or 'a file'} is not the pinned one",
+                            where=name,
+                            expected=f"sha256 {sha256}, got {found}",
+                            remedy="if upstream really replaced it, review the new file and update the pin",
+                        )
+                    Path(temporary).chmod(0o644)
+                    path = folder / found
+                    Path(temporary).replace(path)
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
@@ -127,13 +153,29 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(dir=path.parent, prefix=".part-"))
             try:
-                make(work)
-                work.chmod(0o755)
-                work.rename(path)
+                with _owned(work):
+                    make(work)
+                    work.chmod(0o755)
+                    work.rename(path)
             except BaseException:
                 shutil.rmtree(work, ignore_errors=True)
                 raise
         return path
+
+    def sweep(self, older_than: float = 60.0) -> int:
+        """Remove what killed builds left half made, and nothing that a living one is making.
+
+        A part is locked by its maker while it lives. `older_than`, in seconds, covers the moment
+        between making a part and locking it. Returns the number of parts removed.
+        """
+        removed = 0
+        parts = [part for folder in ("blobs", "trees") for part in (self.root / folder).glob(".part-*")]
+        for part in parts:
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime >= older_than and _abandoned(part):
+                    removed += 1
+                    shutil.rmtree(part) if part.is_dir() else part.unlink()
+        return removed
 
     def record(self, kind: str, key: str) -> dict[str, object] | None:
         """A small JSON record kept earlier, or None; a damaged one counts as absent."""

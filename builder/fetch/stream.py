@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 import httpx2
 
@@ -13,8 +12,6 @@ from builder.fetch.session import BACKOFF, TRIES, Unreachable
 from builder.run import masked
 
 __all__ = ["BACKOFF", "TRIES", "Broken", "read_from"]
-
-_CHUNK: Final = 1 << 18
 
 
 class Broken(Exception):
@@ -55,7 +52,7 @@ def _from_offset(response: httpx2.Response, url: str, offset: int) -> Iterator[b
     skip = offset - _start(response)
     if skip < 0:
         raise Broken("the server answered with another range")
-    for chunk in response.iter_raw(_CHUNK):
+    for chunk in response.iter_raw():  # without a chunk size: gathering loses the rest at a break
         if skip >= len(chunk):
             skip -= len(chunk)
             continue
