@@ -42,8 +42,7 @@ def cross_faults(raw: _Table, file: Path, root: Path) -> Iterator[Problem]:
 
 
 def _all(raw: _Table, root: Path) -> Iterator[tuple[str, str]]:
-    names = [_text(package, "name") for package in _tables(raw, "package")]
-    yield from _names(raw, names)
+    yield from _names(raw)
     for package in _tables(raw, "package"):
         label = f"[[package]] {_text(package, 'name')}"
         faults = (_pins(package), _source(raw, package), _patches(package, root), _files(raw, package), _refs(package))
@@ -54,9 +53,15 @@ def _all(raw: _Table, root: Path) -> Iterator[tuple[str, str]]:
     yield from (("[[verify.instructions]]", text) for text in _instructions(raw))
 
 
-def _names(raw: _Table, names: list[str]) -> Iterator[tuple[str, str]]:
+def name_faults(raw: _Table, file: Path) -> Iterator[Problem]:
+    """Packages that one file names twice; a child's would hide one another once merged."""
+    names = [_text(package, "name") for package in _tables(raw, "package")]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"[[package]] {name}", "named twice"
+        yield Problem(file, f"[[package]] {name}", "named twice")
+
+
+def _names(raw: _Table) -> Iterator[tuple[str, str]]:
+    names = [_text(package, "name") for package in _tables(raw, "package")]
     for wanted in _texts(raw, "packages"):
         if wanted not in names:
             yield "", f"packages: no [[package]] is named {wanted!r}{did_you_mean(wanted, names)}"
@@ -74,10 +79,10 @@ def _pins(package: _Table) -> Iterator[str]:
 
 
 def _source(raw: _Table, package: _Table) -> Iterator[str]:
-    source = _text(package, "source")
-    if not source:
+    source, built = _text(package, "source"), _built(raw)
+    if not source or package not in built:
         return
-    others = {_text(other, "name"): other for other in _built(raw) if other is not package}
+    others = {_text(other, "name"): other for other in built if other is not package}
     if source not in others:
         yield f"source: {source!r} is not among the packages built{did_you_mean(source, others)}"
     elif "source" in others[source]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder.errors import UsageError
 from builder.model import Arch, External, Package, Prebuilt, Recipe, Target, ToolchainPin
-from builder.recipe.checks import INHERITED, cross_faults
+from builder.recipe.checks import INHERITED, cross_faults, name_faults
 from builder.recipe.extend import Raw, merged, narrowed
 from builder.recipe.problems import Problem, did_you_mean, listed, raise_for, read_toml
 from builder.recipe.structure import faults
@@ -51,7 +51,7 @@ def _find(name_or_path: str, root: Path) -> Path:
 def _resolve(path: Path, root: Path, children: tuple[Path, ...]) -> tuple[Raw, list[Problem]]:
     """The file laid over its parents, and every problem of the chain."""
     raw = read_toml(path)
-    problems = _name_faults(path)
+    problems = [*_file_name_faults(path), *name_faults(raw, path)]
     if "extends" not in raw:
         return raw, [*problems, *faults(RecipeFile, raw, path), *cross_faults(raw, path, root)]
     problems += faults(RecipeFile, raw, path, partial=True)
@@ -80,7 +80,7 @@ def _absent(whole: Raw, path: Path) -> list[Problem]:
     return [fault for fault in faults(RecipeFile, whole, path) if fault.text.endswith("is missing")]
 
 
-def _name_faults(path: Path) -> list[Problem]:
+def _file_name_faults(path: Path) -> list[Problem]:
     if _NAME.fullmatch(path.stem):
         return []
     return [Problem(path, "", "a recipe's file name is lower-case letters, digits, dots, dashes and underscores")]

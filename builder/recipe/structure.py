@@ -60,8 +60,10 @@ def _value_fault(detail: ErrorDetails) -> str:
         return str(detail["ctx"]["error"])
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {_toml_word(given)}"
+    if kind == "too_short":
+        return "must not be empty"
     message = detail["msg"]
-    return message[0].lower() + message[1:].replace("List ", "array ")
+    return message[0].lower() + message[1:]
 
 
 def _toml_word(value: object) -> str:
