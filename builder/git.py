@@ -67,6 +67,21 @@ class Objects:
             return None
         return None if isinstance(found, pygit2.Tree) else Entry(int(found.filemode), str(found.id))
 
+    def under(self, tree: str, folder: str) -> tuple[str, ...]:
+        """Paths, relative to a folder of the tree, of every file in it; none when it is no folder."""
+        try:
+            found = self._tree(tree)[folder]
+        except (KeyError, ValueError):
+            return ()
+        return tuple(path for path, _ in self._walk(found, "")) if isinstance(found, pygit2.Tree) else ()
+
+    def subtree(self, tree: str, path: str) -> str:
+        """The id of the folder at a path; raises SourceError."""
+        try:
+            return str(self._tree(tree)[path].peel(pygit2.Tree).id)
+        except (KeyError, pygit2.InvalidSpecError) as error:
+            raise SourceError(f"no folder {path} in tree {tree}", where=str(self.git_dir)) from error
+
     def read(self, oid: str) -> bytes:
         """The bytes of a blob."""
         return self._repo[oid].peel(pygit2.Blob).data

@@ -1,0 +1,103 @@
+"""Where one hunk fits a file: exactly, without fuzz, and in one place only.
+
+The rules are `git apply`'s (a hunk at line 1 must match at the start, one without trailing
+context at the end), and stricter where git and patch guess: of two places that match neither is
+taken, unless one is the stated line and nothing says that the file is another than the one the
+patch was made on; and lines that are there already are never put in a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from builder.patches.diff import Hunk
+from builder.patches.text import Text
+
+_TELLING = 40
+"""Letters and digits from which on a block of two or more added lines counts as recognisable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a hunk stands: a 0-based index, -1 with the `reason` when it fits nowhere or not safely.
+
+    Reasons: `context` (no place matches), `ambiguous` (several do), `anchor` (it matches, but not
+    at the start or end of the file, where it must), `duplicate` (its lines are there already).
+    """
+
+    at: int
+    reason: str = ""
+    lines: tuple[int, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """True when there is one safe place."""
+        return self.at >= 0
+
+
+def forward(text: Text, hunk: Hunk, *, known: bool, trusted: bool) -> Place:
+    """Where the hunk can be applied.
+
+    `known`: the file is proven to be the one that the patch was made on. `trusted`: the stated
+    line number is not contradicted by the blob id that the patch names.
+    """
+    place = locate(text, hunk, trusted=known or trusted)
+    if not place.found or known:
+        return place
+    twice = _already(text, hunk, place.at)
+    return Place(-1, "duplicate", (twice + 1,)) if twice >= 0 else place
+
+
+def locate(text: Text, hunk: Hunk, *, trusted: bool) -> Place:
+    """The one place at which the hunk's old lines stand."""
+    exact = hunk.old_index
+    if not hunk.old:
+        return Place(exact) if exact == 0 and not text.lines else Place(-1, "context")
+    if trusted and text.fits(hunk.old, exact) and _anchored(text, hunk, exact):
+        return Place(exact)
+    found = []
+    for place in text.places(hunk.old):
+        found.append(place)
+        if len(found) > 8:
+            break
+    good = [place for place in found if _anchored(text, hunk, place)]
+    if len(good) == 1:
+        return Place(good[0])
+    if good:
+        return Place(-1, "ambiguous", tuple(place + 1 for place in good))
+    return Place(-1, "anchor" if found else "context", tuple(place + 1 for place in found))
+
+
+def _anchored(text: Text, hunk: Hunk, at: int) -> bool:
+    if hunk.old_start <= 1 and at != 0:
+        return False
+    return hunk.trailing > 0 or at + len(hunk.old) == len(text.lines)
+
+
+def _already(text: Text, hunk: Hunk, at: int) -> int:
+    """Where the hunk's result, or a telling block that it adds, stands already; -1 when nowhere."""
+    if all(line[:1] != b"+" for line in hunk.body):
+        return -1
+    for place in text.places(hunk.new):
+        if place < at + len(hunk.old) and at < place + len(hunk.new):
+            return place
+    return next((place for run in _added(hunk) for place in text.places(run)), -1)
+
+
+def _added(hunk: Hunk) -> list[Sequence[bytes]]:
+    """Blocks of added lines that replace nothing and are long enough to be told from chance."""
+    if any(line[:1] == b"-" for line in hunk.body):
+        return []
+    runs: list[list[bytes]] = [[]]
+    for line in hunk.body:
+        if line[:1] == b"+":
+            runs[-1].append(line[1:])
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if _is_telling(run)]
+
+
+def _is_telling(run: Sequence[bytes]) -> bool:
+    letters = sum(chr(c).isalnum() for line in run for c in line)
+    return sum(bool(line.strip()) for line in run) >= 2 and letters >= _TELLING
