@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -13,6 +14,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from packaging.metadata import InvalidMetadata, Metadata
+from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
@@ -43,12 +45,12 @@ class IndexFile:
     @property
     def version(self) -> Version:
         """The version that the file name gives, local label included."""
-        return parse_wheel_filename(self.filename)[1]
+        return _parts(self.filename)[0]
 
     @property
     def platforms(self) -> frozenset[str]:
         """`linux-aarch64` of every manylinux_*_aarch64 tag; `any` for pure wheels."""
-        return frozenset(_platform(tag.platform) for tag in parse_wheel_filename(self.filename)[3])
+        return frozenset(_platform(tag.platform) for tag in _parts(self.filename)[1])
 
     @property
     def key(self) -> str:
@@ -62,12 +64,27 @@ class IndexFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Retired:
+    """A file that left the page at `since` (UTC, ISO 8601). Its name stays bound to its bytes."""
+
+    filename: str
+    sha256: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
-    """All files of one project. `serial` grows with every change."""
+    """All files of one project, by name. `serial` grows with every change."""
 
     name: str
     serial: int = 0
     files: tuple[IndexFile, ...] = ()
+    retired: tuple[Retired, ...] = ()
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """File name → sha256 of every name that was ever published."""
+        return {entry.filename: entry.sha256 for entry in self.retired} | {f.filename: f.sha256 for f in self.files}
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -120,7 +137,8 @@ def project_from_page(name: str, data: bytes, where: str) -> Project:
     try:
         page = json.loads(data)
         files = tuple(_file_from(entry) for entry in page["files"])
-        return Project(name, int(page["meta"]["_last-serial"]), files)
+        retired = tuple(Retired(**entry) for entry in page.get("_retired", ()))
+        return Project(name, int(page["meta"]["_last-serial"]), tuple(sorted(files, key=_by_name)), retired)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(where, error) from error
 
@@ -146,6 +164,16 @@ def _file_from(entry: Mapping[str, Any]) -> IndexFile:
         requires_python=entry.get("requires-python", ""),
         yanked=None if yanked is False else "" if yanked is True else cast("str", yanked),
     )
+
+
+def _by_name(file: IndexFile) -> str:
+    return file.filename
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _parts(filename: str) -> tuple[Version, frozenset[Tag]]:
+    _, version, _, tags = parse_wheel_filename(filename)
+    return version, tags
 
 
 def _platform(tag: str) -> str:

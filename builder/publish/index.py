@@ -28,17 +28,21 @@ _ROOT_JSON, _ROOT_HTML = "simple/index.json", "simple/index.html"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one call changed: file names that came, names that were there, pages written."""
+    """What one call changed: file names that came, names that were there, pages written.
+
+    `withdrawn` names files that were offered and stay yanked: `unyank` puts them on offer again.
+    """
 
     index: str
     added: tuple[str, ...]
     unchanged: tuple[str, ...]
+    withdrawn: tuple[str, ...]
     pages: tuple[str, ...]
 
 
 def publish(
     wheels: Sequence[VerifiedWheel],
-    index: Path | Shelf,
+    index: Path | str | Shelf,
     *,
     promised: frozenset[tuple[str, str]] = frozenset(),
     now: datetime | None = None,
@@ -51,12 +55,12 @@ def publish(
     Raises PublishError, with the pages unchanged, for a wheel that cannot be read, for a file
     name that the index has with other bytes, and for a promise that is not kept.
     """
-    shelf = FolderShelf(index) if isinstance(index, Path) else index
+    shelf = open_shelf(index)
     offers = tuple(read_offer(wheel) for wheel in wheels)
     before = {name: read_project(shelf, name) for name in _names(offers, promised)}
     refuse_clashes(offers, before)
     refuse_broken_promises(offers, before, promised)
-    return _commit(shelf, offers, before, _stamp(now or datetime.now(UTC)), str(index))
+    return _commit(shelf, offers, before, stamp(now), str(index))
 
 
 def read_project(shelf: Shelf, name: str) -> Project:
@@ -64,9 +68,24 @@ def read_project(shelf: Shelf, name: str) -> Project:
     return _project_of(name, shelf.read(_json_key(name)))
 
 
+def project_names(shelf: Shelf) -> list[str]:
+    """Every project that has a page, listed or not."""
+    keys = (item.key.split("/") for item in shelf.items("simple"))
+    return sorted(parts[1] for parts in keys if len(parts) == 3 and parts[2] == "index.json")
+
+
+def open_shelf(index: Path | str | Shelf) -> Shelf:
+    """A folder, or `s3://BUCKET/PREFIX`; PublishError for another kind of address."""
+    if isinstance(index, str) and "://" in index:
+        from builder.publish.s3 import ObjectShelf
+
+        return ObjectShelf.open(index)
+    return FolderShelf(Path(index)) if isinstance(index, (str, Path)) else index
+
+
 def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> None:
     """A file name is bound to its first bytes for ever; raises PublishError naming every breach."""
-    known = {file.filename: file.sha256 for project in before.values() for file in project.files}
+    known = {name: sha256 for project in before.values() for name, sha256 in project.bound.items()}
     problems = []
     for offer in offers:
         first = known.setdefault(offer.file.filename, offer.file.sha256)
@@ -120,40 +139,47 @@ def _has(name: str, version: str, platform: str, offers: Iterable[Offer], projec
 def _commit(
     shelf: Shelf, offers: Sequence[Offer], before: Mapping[str, Project], upload_time: str, index: str
 ) -> Published:
-    known = {file.filename for project in before.values() for file in project.files}
+    known = {file.filename: file for project in before.values() for file in project.files}
     written: list[str] = []
     for offer in sorted(offers, key=lambda offer: offer.file.filename):
-        _put(shelf, offer)
+        _put(shelf, offer, linked=offer.file.filename in known)
     names = sorted({offer.project for offer in offers})
     for name in names:
         mine = [replace(offer.file, upload_time=upload_time) for offer in offers if offer.project == name]
         written += change_project(shelf, name, functools.partial(_with, files=mine))
-    written += _list_projects(shelf, names)
-    added = {offer.file.filename for offer in offers}
-    return Published(index, tuple(sorted(added - known)), tuple(sorted(added & known)), tuple(written))
+    written += list_projects(shelf, names)
+    offered = sorted({offer.file.filename for offer in offers})
+    return Published(
+        index=index,
+        added=tuple(name for name in offered if name not in known),
+        unchanged=tuple(name for name in offered if name in known),
+        withdrawn=tuple(name for name in offered if name in known and known[name].yanked is not None),
+        pages=tuple(written),
+    )
 
 
-def _put(shelf: Shelf, offer: Offer) -> None:
-    if not shelf.has(f"{offer.file.key}.metadata", len(offer.metadata)):
+def _put(shelf: Shelf, offer: Offer, *, linked: bool) -> None:
+    """Files that no page links are written again even if present: gc must see them as fresh."""
+    if not (linked and shelf.has(f"{offer.file.key}.metadata", len(offer.metadata))):
         shelf.put(f"{offer.file.key}.metadata", offer.metadata)
-    if not shelf.has(offer.file.key, offer.file.size):
+    if not (linked and shelf.has(offer.file.key, offer.file.size)):
         shelf.put_file(offer.file.key, offer.path, offer.file.sha256)
 
 
-def _with(project: Project, *, files: Iterable[IndexFile]) -> Project:
+def _with(project: Project, *, files: Sequence[IndexFile]) -> Project:
     """The project with those files too; one that is known keeps its first time and its yank."""
-    known = {file.filename: file for file in project.files}
+    bound = project.bound
     for file in files:
-        first = known.setdefault(file.filename, file)
-        if first.sha256 != file.sha256:
+        if bound.get(file.filename, file.sha256) != file.sha256:
             raise PublishError(
                 f"another publisher was first with {file.filename}, and with other bytes",
-                where=f"published {first.sha256}, offered {file.sha256}",
+                where=f"published {bound[file.filename]}, offered {file.sha256}",
                 expected="the bytes that were published first",
                 remedy="raise the recipe's revision and build again",
             )
-    merged = tuple(known[name] for name in sorted(known))
-    return project if set(merged) == set(project.files) else replace(project, files=merged)
+    known = {file.filename: file for file in (*files, *project.files)}
+    retired = tuple(entry for entry in project.retired if entry.filename not in known)
+    return replace(project, files=tuple(known[name] for name in sorted(known)), retired=retired)
 
 
 def change_project(shelf: Shelf, name: str, change: Callable[[Project], Project]) -> list[str]:
@@ -186,7 +212,8 @@ def _follow(shelf: Shelf, key: str, render: Callable[[], bytes]) -> list[str]:
             return [key]
 
 
-def _list_projects(shelf: Shelf, names: Iterable[str]) -> list[str]:
+def list_projects(shelf: Shelf, names: Iterable[str]) -> list[str]:
+    """See that the list names them; returns the keys of the pages written."""
     written: list[str] = []
     while True:
         kept = shelf.read(_ROOT_JSON)
@@ -220,5 +247,6 @@ def _html_key(name: str) -> str:
     return f"simple/{name}/index.html"
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def stamp(moment: datetime | None) -> str:
+    """UTC in ISO 8601 with microseconds, as PEP 700 writes it; None is now."""
+    return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from builder.publish.entry import IndexFile, Project
@@ -49,14 +50,15 @@ def project_html(project: Project) -> bytes:
 
 def project_json(project: Project) -> bytes:
     """The same for programs, with sizes, upload times and versions."""
-    return _json(
-        {
-            "meta": {"api-version": _API, "_last-serial": project.serial},
-            "name": project.name,
-            "versions": list(project.versions),
-            "files": [_entry(file) for file in _ordered(project.files)],
-        }
-    )
+    page: dict[str, Any] = {
+        "meta": {"api-version": _API, "_last-serial": project.serial},
+        "name": project.name,
+        "versions": list(project.versions),
+        "files": [_entry(file) for file in _ordered(project.files)],
+    }
+    if project.retired:
+        page["_retired"] = [asdict(entry) for entry in sorted(project.retired, key=lambda entry: entry.filename)]
+    return _json(page)
 
 
 def root_html(names: Iterable[str]) -> bytes:

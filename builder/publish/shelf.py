@@ -10,8 +10,9 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -32,8 +33,20 @@ class Kept:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing on a shelf, with its size in bytes and when it was last written."""
+
+    key: str
+    size: int
+    written: datetime
+
+
 class Shelf(Protocol):
-    """The effects that publishing needs. Keys are relative, with `/`."""
+    """The effects that publishing needs. Keys are relative, with `/`.
+
+    What cannot be reached or written raises StoreError.
+    """
 
     def read(self, key: str) -> Kept | None:
         """The page at `key`, or None."""
@@ -55,6 +68,14 @@ class Shelf(Protocol):
         """Keep a copy of a large immutable file; PublishError when it no longer has that digest."""
         ...
 
+    def items(self, prefix: str) -> Iterator[Item]:
+        """Everything whose key starts with the folder `prefix`, leftovers of killed writers too."""
+        ...
+
+    def delete(self, item: Item) -> bool:
+        """Remove it, unless it was written again since it was listed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FolderShelf:
@@ -71,13 +92,11 @@ class FolderShelf:
         return Kept(data, hashlib.sha256(data).hexdigest())
 
     def write(self, key: str, data: bytes, *, over: Kept | None) -> bool:
-        """Replace the page by a rename, under a lock that falls with its process."""
-        with _unwritable_is_said(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.root / _LOCK):
-                if self.read(key) != over:
-                    return False
-                atomic_write(self.root / key, data)
+        """Replace the page by a rename."""
+        with self._writing():
+            if self.read(key) != over:
+                return False
+            atomic_write(self.root / key, data)
         return True
 
     def has(self, key: str, size: int) -> bool:
@@ -89,27 +108,59 @@ class FolderShelf:
 
     def put(self, key: str, data: bytes) -> None:
         """Keep a small immutable file."""
-        with _unwritable_is_said(self.root):
+        with self._writing():
             atomic_write(self.root / key, data)
             _settle((self.root / key).parent)
 
     def put_file(self, key: str, path: Path, sha256: str) -> None:
         """Copy beside its place, then rename: a reader sees the whole file or none."""
         place = self.root / key
-        with _unwritable_is_said(self.root):
+        with self._writing():
             place.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=place.parent, prefix=".part-")
+        with _unwritable_is_said(self.root):
             try:
                 with os.fdopen(handle, "wb") as sink:
                     refuse_other_bytes(path, _copy(path, sink), sha256)
                     os.fchmod(sink.fileno(), 0o644)
-                    sink.flush()
                     os.fsync(sink.fileno())
-                Path(name).replace(place)
+                with self._writing():
+                    Path(name).replace(place)
+                    _settle(place.parent)
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
-            _settle(place.parent)
+
+    def items(self, prefix: str) -> Iterator[Item]:
+        """Everything under the folder `prefix`, in no order."""
+        for folder, _, names in os.walk(self.root / prefix):
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):
+                    yield self._item(path)
+
+    def delete(self, item: Item) -> bool:
+        """Remove a file, and its folder when that leaves it empty."""
+        path = self.root / item.key
+        with self._writing():
+            if not path.exists() or self._item(path) != item:
+                return False
+            path.unlink()
+            with suppress(OSError):
+                path.parent.rmdir()
+        return True
+
+    def _item(self, path: Path) -> Item:
+        stat = path.stat()
+        return Item(path.relative_to(self.root).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the index's lock, for moments only; it falls with its process."""
+        with _unwritable_is_said(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.root / _LOCK):
+                yield
 
 
 def refuse_other_bytes(path: Path, found: str, sha256: str) -> None:
@@ -129,6 +180,7 @@ def _copy(path: Path, sink: IO[bytes]) -> str:
         for chunk in iter(lambda: source.read(_CHUNK), b""):
             digest.update(chunk)
             sink.write(chunk)
+    sink.flush()
     return digest.hexdigest()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,8 @@ from typing import Protocol
 import pytest
 
 from builder.model import VerifiedWheel
+from builder.run import Completed, run
+from tests.publish.clients import UV, Client
 from tests.publish.wheels import AARCH64, LOCAL, build_wheel, verified
 
 
@@ -85,3 +88,18 @@ def client_env(tmp_path: Path) -> dict[str, str]:
         kept.pop(name.upper(), None)
     own = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_CONFIG": "1"}
     return kept | own | {"HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "uv-cache")}
+
+
+@pytest.fixture
+def client(client_env: Mapping[str, str], tmp_path: Path) -> Client:
+    def call(*argv: str | Path, check: bool = True) -> Completed:
+        return run(argv, cwd=tmp_path, env=client_env, check=check)
+
+    return call
+
+
+@pytest.fixture
+def environment(client: Client, tmp_path: Path) -> Path:
+    """A fresh virtual environment's Python."""
+    client(*UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv")
+    return tmp_path / "venv/bin/python"

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from builder.publish import publish
-from builder.run import Completed, run
+from tests.publish.clients import PIP, Client, installed_version, installer
 from tests.publish.conftest import MakeWheel, Serve
 from tests.publish.wheels import AARCH64, LOCAL, X86_64
-
-PIP = (sys.executable, "-m", "pip", "--no-cache-dir")
-UV = (sys.executable, "-m", "uv")
-Client = Callable[..., Completed]
-
-
-@pytest.fixture
-def client(client_env: Mapping[str, str], tmp_path: Path) -> Client:
-    def call(*argv: str | Path, check: bool = True) -> Completed:
-        return run(argv, cwd=tmp_path, env=client_env, check=check)
-
-    return call
-
-
-@pytest.fixture
-def environment(client: Client, tmp_path: Path) -> Path:
-    """A fresh virtual environment's Python."""
-    client(*UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv")
-    return tmp_path / "venv/bin/python"
 
 
 @pytest.mark.parametrize("version", ["0.20.0", LOCAL])
@@ -54,16 +33,6 @@ def test_pip_downloads_for_the_target_platform(
     )
     assert (tmp_path / "got" / wheel.wheel.path.name).read_bytes() == wheel.wheel.path.read_bytes()
     assert any(".whl.metadata" in line for line in requests)
-
-
-def installer(tool: str, environment: Path) -> tuple[str | Path, ...]:
-    if tool == "pip":
-        return (*PIP, "--python", environment, "install")
-    return (*UV, "pip", "install", "--python", environment)
-
-
-def installed_version(client: Client, environment: Path) -> str:
-    return client(environment, "-c", "import spark_kernels; print(spark_kernels.__version__)").output.strip()
 
 
 # uv looks a hash up by the exact version, so with it a lock must name the local label (docs/index.md says so)

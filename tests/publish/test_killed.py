@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from builder.model import VerifiedWheel
 from builder.publish import publish
-from builder.publish.shelf import FolderShelf, Kept
+from builder.publish.shelf import FolderShelf, Item, Kept
 from tests.publish.conftest import MakeWheel
 from tests.publish.reader import listed, listed_json
 from tests.publish.wheels import X86_64, verified
@@ -48,6 +49,13 @@ class Mortal:
     def put_file(self, key: str, path: Path, sha256: str) -> None:
         self._live()
         self._shelf.put_file(key, path, sha256)
+
+    def items(self, prefix: str) -> Iterator[Item]:
+        return self._shelf.items(prefix)
+
+    def delete(self, item: Item) -> bool:
+        self._live()
+        return self._shelf.delete(item)
 
     def _live(self) -> None:
         self._left -= 1

@@ -1,0 +1,195 @@
+"""Care of an index over the years: yank, roll back, retire, refresh.
+
+Nothing here breaks a lock: a rollback yanks (PEP 592), so that exact pins with hashes still
+resolve, and gc leaves what a lock names. Bytes go later than their links, by a grace period
+that covers readers with an old page and publishers at work.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from builder.errors import PublishError, UsageError
+from builder.publish.entry import IndexFile, Project, Retired
+from builder.publish.index import change_project, list_projects, open_shelf, project_names, read_project, stamp
+from builder.publish.shelf import Item, Shelf
+
+GRACE = timedelta(days=1)
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """File names whose state changed, and the keys of the pages written."""
+
+    files: tuple[str, ...]
+    pages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What gc took off the pages, and what it removed for good: keys and bytes."""
+
+    retired: tuple[str, ...]
+    deleted: tuple[str, ...]
+    freed: int
+
+
+def yank(index: Path | str | Shelf, filenames: Collection[str], reason: str = "") -> Changed:
+    """Take files off offer; exact pins still find them. PublishError for a name the index lacks."""
+    return _mark(open_shelf(index), filenames, reason)
+
+
+def unyank(index: Path | str | Shelf, filenames: Collection[str]) -> Changed:
+    """Put yanked files on offer again. PublishError for a name the index lacks."""
+    return _mark(open_shelf(index), filenames, None)
+
+
+def rollback(index: Path | str | Shelf, *, to: datetime | None = None, reason: str = "rolled back") -> Changed:
+    """Yank everything that came after `to`; without it, what the newest publish brought.
+
+    All projects go back together. PublishError when nothing on offer is that new.
+    """
+    shelf = open_shelf(index)
+    projects = _projects(shelf)
+    offered = [file for project in projects for file in project.files if file.yanked is None]
+    newest = max((file.upload_time for file in offered), default="")
+    names = {f.filename for f in offered if (f.upload_time > stamp(to) if to else f.upload_time == newest)}
+    if not names:
+        raise PublishError(
+            "there is nothing to roll back",
+            where=str(index),
+            expected=f"a file on offer that is newer than {stamp(to)}" if to else "a file on offer",
+            remedy="give an earlier instant with to=…",
+        )
+    return _mark(shelf, names, reason)
+
+
+def refresh(index: Path | str | Shelf) -> Changed:
+    """Make every derived page anew from the index's own state, and write those that differ."""
+    shelf = open_shelf(index)
+    names = project_names(shelf)
+    written = [page for name in names for page in change_project(shelf, name, lambda project: project)]
+    return Changed((), tuple(written + (list_projects(shelf, names) if names else [])))
+
+
+def gc(
+    index: Path | str | Shelf,
+    *,
+    keep: int,
+    locks: Sequence[Path] = (),
+    grace: timedelta = GRACE,
+    now: datetime | None = None,
+) -> Collected:
+    """Keep the `keep` newest versions on offer of each project and all that the lock files name.
+
+    Other files leave the pages now; their bytes, and leftovers of killed publishers, go once they
+    have been unlinked for `grace`. A file name stays bound to its first bytes even then.
+    Raises UsageError for keep < 1, PublishError for a lock without digests.
+    """
+    if keep < 1:
+        raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
+    shelf, moment = open_shelf(index), now or datetime.now(UTC)
+    locked = locked_digests(locks)
+    retired: list[str] = []
+    for project in _projects(shelf):
+        gone = frozenset(file.filename for file in superfluous(project, keep, locked))
+        change_project(shelf, project.name, functools.partial(_retire, gone=gone, since=stamp(moment)))
+        retired += gone
+    items = sorted((*shelf.items("files"), *shelf.items("simple")), key=lambda item: item.key)
+    # pages are read after the files were listed: a publisher that links one meanwhile is seen
+    doomed = unlinked(items, _projects(shelf), moment - grace)
+    deleted = [item for item in doomed if shelf.delete(item)]
+    return Collected(tuple(sorted(retired)), tuple(i.key for i in deleted), sum(i.size for i in deleted))
+
+
+def locked_digests(locks: Iterable[Path]) -> frozenset[str]:
+    """Every SHA-256 that the lock files name: requirements with hashes, pylock.toml, uv.lock alike."""
+    found: set[str] = set()
+    for lock in locks:
+        try:
+            digests = _DIGEST.findall(lock.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise _useless(lock, str(error)) from error
+        if not digests:
+            raise _useless(lock, "no sha256 in it")
+        found.update(digests)
+    return frozenset(found)
+
+
+def superfluous(project: Project, keep: int, locked: Collection[str]) -> list[IndexFile]:
+    """The files that neither belong to the `keep` newest versions on offer nor are locked."""
+    newest = sorted({file.version for file in project.files if file.yanked is None})[-keep:]
+    return [f for f in project.files if f.version not in newest and f.sha256 not in locked]
+
+
+def unlinked(items: Iterable[Item], projects: Iterable[Project], before: datetime) -> list[Item]:
+    """Files that no page links, and were neither written nor retired after `before`."""
+    linked: set[str] = set()
+    lately: set[str] = set()
+    for project in projects:
+        linked |= {key for file in project.files for key in (file.key, f"{file.key}.metadata")}
+        lately |= {entry.sha256 for entry in project.retired if entry.since > stamp(before)}
+    return [item for item in items if _is_waste(item, linked, lately) and item.written <= before]
+
+
+def _is_waste(item: Item, linked: Collection[str], lately: Collection[str]) -> bool:
+    parts = item.key.split("/")
+    if parts[0] == "files":
+        return item.key not in linked and (parts[-1].startswith(".") or parts[-2] not in lately)
+    return parts[-1].startswith(".")
+
+
+def _useless(lock: Path, why: str) -> PublishError:
+    return PublishError(
+        f"a lock that gc should respect cannot be used: {why}",
+        where=str(lock),
+        expected="a lock file with sha256 digests",
+        remedy="make the lock with hashes (pip-compile --generate-hashes, uv lock, pip lock)",
+    )
+
+
+def _projects(shelf: Shelf) -> list[Project]:
+    return [read_project(shelf, name) for name in project_names(shelf)]
+
+
+def _retire(project: Project, *, gone: Collection[str], since: str) -> Project:
+    if not gone:
+        return project
+    leaving = tuple(Retired(file.filename, file.sha256, since) for file in project.files if file.filename in gone)
+    kept = tuple(file for file in project.files if file.filename not in gone)
+    return replace(project, files=kept, retired=(*project.retired, *leaving))
+
+
+def _mark(shelf: Shelf, filenames: Collection[str], yanked: str | None) -> Changed:
+    owners = _owners(_projects(shelf), filenames)
+    pages: list[str] = []
+    for name in owners:
+        pages += change_project(shelf, name, _marking(filenames, yanked))
+    changed = {file.filename for before in owners.values() for file in before.files if file.filename in filenames}
+    return Changed(tuple(sorted(changed)), tuple(pages))
+
+
+def _owners(projects: Iterable[Project], filenames: Collection[str]) -> Mapping[str, Project]:
+    owners = {p.name: p for p in projects if any(file.filename in filenames for file in p.files)}
+    missing = set(filenames) - {file.filename for project in owners.values() for file in project.files}
+    if missing:
+        raise PublishError(
+            f"the index has no {', '.join(sorted(missing))}",
+            expected="file names that its pages list",
+            remedy="look them up in simple/<project>/index.json",
+        )
+    return owners
+
+
+def _marking(filenames: Collection[str], yanked: str | None) -> Callable[[Project], Project]:
+    def change(project: Project) -> Project:
+        files = (replace(f, yanked=yanked) if f.filename in filenames else f for f in project.files)
+        return replace(project, files=tuple(files))
+
+    return change

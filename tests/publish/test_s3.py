@@ -1,0 +1,191 @@
+"""The same index in S3-compatible storage, against a real server on localhost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+import obstore
+import pytest
+
+from builder.errors import PublishError, StoreError
+from builder.publish import gc, publish, rollback
+from builder.publish.s3 import ObjectShelf
+from builder.publish.shelf import Kept
+from tests.publish.clients import Client, installed_version, installer
+from tests.publish.conftest import MakeWheel
+from tests.publish.wheels import AARCH64, LOCAL, X86_64
+
+PLACE = "s3://wheels/team/index"
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class Quiet(WSGIRequestHandler):
+        def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002  the base class names it so
+            pass
+
+    # one request at a time: the test server's own check-then-write is not atomic, a real store's is
+    app = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, app, threaded=False, request_handler=Quiet)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket; returns the server's address."""
+    settings = {
+        "AWS_ENDPOINT_URL": s3_server, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
+    }  # fmt: skip
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    for path, method in (("/moto-api/reset", "POST"), ("/wheels", "PUT")):
+        urllib.request.urlopen(urllib.request.Request(s3_server + path, method=method)).close()  # noqa: S310
+    return s3_server
+
+
+def test_publish_again_and_refuse(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    wheels = [make_wheel(), make_wheel(tag=X86_64)]
+    assert len(publish(wheels, PLACE).added) == 2
+    assert publish(wheels, PLACE).pages == ()
+    before = {item.key: item for item in ObjectShelf.open(PLACE).items("")}
+    with pytest.raises(PublishError, match="taken by other bytes"):
+        publish([make_wheel(payload=b"other")], PLACE)
+    assert {item.key: item for item in ObjectShelf.open(PLACE).items("")} == before
+    assert len(before) == 4 + 4
+
+
+def signed(key: str) -> str:
+    """An address that gives the object to anyone for a minute."""
+    return obstore.sign(ObjectShelf.open(PLACE).store, "GET", key, timedelta(minutes=1))
+
+
+def test_objects_carry_type_and_caching(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    publish([make_wheel()], PLACE)
+    seen = {}
+    for item in ObjectShelf.open(PLACE).items(""):
+        with urllib.request.urlopen(signed(item.key)) as answer:  # noqa: S310
+            seen[Path(item.key).suffix] = (answer.headers["Content-Type"], answer.headers["Cache-Control"])
+    immutable = "public, max-age=31536000, immutable"
+    assert seen == {
+        ".html": ("text/html; charset=utf-8", "no-cache"),
+        ".json": ("application/vnd.pypi.simple.v1+json", "no-cache"),
+        ".whl": ("application/octet-stream", immutable),
+        ".metadata": ("text/plain; charset=utf-8", immutable),
+    }
+
+
+def test_a_page_is_written_only_over_what_was_read(bucket: str) -> None:
+    assert bucket
+    shelf, key = ObjectShelf.open(PLACE), "simple/index.json"
+    assert shelf.read(key) is None
+    assert shelf.write(key, b"one", over=None)
+    assert not shelf.write(key, b"two", over=None)
+    first = shelf.read(key)
+    assert first is not None
+    assert shelf.write(key, b"two", over=first)
+    assert not shelf.write(key, b"three", over=first)
+    assert not shelf.write("simple/none/index.json", b"x", over=Kept(b"", first.version))
+    second = shelf.read(key)
+    assert second is not None
+    assert second.data == b"two"
+
+
+def test_a_large_wheel_goes_up_in_parts(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    wheel = make_wheel(payload=os.urandom(20 << 20))
+    publish([wheel], PLACE)
+    (key,) = [item.key for item in ObjectShelf.open(PLACE).items("files") if item.key.endswith(".whl")]
+    data = bytes(obstore.get(ObjectShelf.open(PLACE).store, key).bytes())
+    assert hashlib.sha256(data).hexdigest() == wheel.wheel.sha256
+
+
+@pytest.mark.parametrize("size", [100, 20 << 20])
+def test_bytes_that_changed_never_appear(bucket: str, tmp_path: Path, size: int) -> None:
+    assert bucket
+    path = tmp_path / "x.whl"
+    path.write_bytes(b"x" * size)
+    with pytest.raises(PublishError, match="changed after it was verified"):
+        ObjectShelf.open(PLACE).put_file("files/aa/x.whl", path, "0" * 64)
+    assert list(ObjectShelf.open(PLACE).items("")) == []
+
+
+def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    for day, version in enumerate(("1.0", "2.0", "3.0")):
+        publish([make_wheel(version=version)], PLACE, now=datetime(2026, 11, 1 + day, tzinfo=UTC))
+    assert rollback(PLACE).files == (f"spark_kernels-3.0-{AARCH64}.whl",)
+    assert len(gc(PLACE, keep=1).retired) == 2
+    later = gc(PLACE, keep=1, now=datetime.now(UTC) + timedelta(days=2))
+    assert len(later.deleted) == 4
+    assert len(list(ObjectShelf.open(PLACE).items("files"))) == 2
+
+
+def test_a_store_that_refuses_is_said(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    with pytest.raises(StoreError, match="object store refused"):
+        publish([make_wheel()], "s3://no-such-bucket/index")
+
+
+def test_other_addresses_are_refused(make_wheel: MakeWheel) -> None:
+    with pytest.raises(PublishError, match="no place for an index"):
+        publish([make_wheel()], "ftp://host/index")
+
+
+@pytest.fixture
+def website(bucket: str) -> Iterator[str]:
+    """What a bucket's website endpoint does: a folder's address gives its index.html."""
+
+    assert bucket
+
+    class Front(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            key = unquote(self.path.lstrip("/")) + ("index.html" if self.path.endswith("/") else "")
+            try:
+                with urllib.request.urlopen(signed(key)) as answer:  # noqa: S310
+                    self.send_response(200)
+                    self.send_header("Content-Type", answer.headers["Content-Type"])
+                    self.end_headers()
+                    self.wfile.write(answer.read())
+            except urllib.error.HTTPError as error:
+                error.close()
+                self.send_error(error.code)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it so
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Front)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_clients_install_from_the_bucket(
+    tmp_path: Path, make_wheel: MakeWheel, website: str, client: Client, environment: Path, tool: str
+) -> None:
+    wheel = make_wheel(tag=X86_64)
+    publish([wheel, make_wheel()], PLACE)
+    (tmp_path / "lock.txt").write_text(f"spark-kernels=={LOCAL} --hash=sha256:{wheel.wheel.sha256}\n")
+    client(*installer(tool, environment), "--index-url", f"{website}/simple", "--require-hashes", "-r", "lock.txt")
+    assert installed_version(client, environment) == LOCAL
