@@ -144,11 +144,19 @@ class Objects:
             (folder / path).unlink(missing_ok=True)
             changed += 1
         for path, entry in wanted.items():
-            if before.get(path) != entry or not os.path.lexists(folder / path):
+            known = before.get(path) == entry and os.path.lexists(folder / path)
+            if not known and not self._stands(folder / path, entry):
                 self._put(folder / path, entry)
                 changed += 1
         state.write_text(tree)
         return changed
+
+    def _stands(self, path: Path, entry: Entry) -> bool:
+        """True when a plain file already holds the entry: a killed checkout loses no times."""
+        if path.is_symlink() or not path.is_file() or entry.mode not in {FileMode.BLOB, FileMode.BLOB_EXECUTABLE}:
+            return False
+        executable = bool(path.stat().st_mode & 0o100)
+        return executable == (entry.mode == FileMode.BLOB_EXECUTABLE) and str(pygit2.hashfile(str(path))) == entry.oid
 
     def _put(self, path: Path, entry: Entry) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from builder.report import Report
 from builder.store import Store
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("network") is not None:
         pytest_socket.enable_socket()

@@ -1,0 +1,84 @@
+"""The machine that compiles: its C++ compiler for the target, and Python's headers.
+
+Missing Debian packages are installed when we are root on a Debian-like system; otherwise the
+error holds the exact command.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder.context import Context
+from builder.errors import ToolchainError
+from builder.run import tool_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Compilers:
+    """C and C++ compilers that produce the target's code; `cross` when it is not this machine's."""
+
+    cc: Path
+    cxx: Path
+    strip: Path
+    version: str
+    cross: bool
+
+
+def find_compilers(machine: str, context: Context) -> Compilers:
+    """GCC for `machine`, installed if it may be; raises ToolchainError with the command if not."""
+    cross = machine != platform.machine()
+    prefix = f"{machine}-linux-gnu-"
+    if shutil.which(f"{prefix}g++") is None:
+        package = f"g++-{machine.replace('_', '-')}-linux-gnu" if cross else "g++"
+        _install([package], f"a C++ compiler for {machine}", context)
+    if not (python_headers() / "Python.h").is_file():
+        _install(["python3-dev"], "Python's C headers (Python.h)", context)
+    found = {tool: shutil.which(f"{prefix}{tool}") for tool in ("gcc", "g++", "strip")}
+    missing = [tool for tool, path in found.items() if path is None]
+    if missing or not (python_headers() / "Python.h").is_file():
+        raise ToolchainError(
+            f"no {prefix}{', '.join(missing)}" if missing else f"no Python.h in {python_headers()}",
+            where="this machine",
+            expected=f"GCC for {machine} and Python's headers",
+            remedy=f"install them: {_command([f'g++-{machine}-linux-gnu', 'python3-dev'])}",
+        )
+    paths = {tool: Path(path) for tool, path in found.items() if path is not None}
+    version = context.run([paths["g++"], "-dumpfullversion"]).output.strip()
+    return Compilers(paths["gcc"], paths["g++"], paths["strip"], version, cross)
+
+
+def python_headers() -> Path:
+    """The folder of Python.h of the interpreter that runs us; C headers are the same on every machine."""
+    return Path(sysconfig.get_path("include"))
+
+
+def _command(packages: list[str]) -> str:
+    return f"sudo apt-get update && sudo apt-get install --no-install-recommends {' '.join(packages)}"
+
+
+def _install(packages: list[str], purpose: str, context: Context) -> None:
+    """apt-get install as root on a Debian-like system; otherwise say the command and stop."""
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        raise ToolchainError(
+            f"{purpose} is missing",
+            where="this machine",
+            expected=f"Debian's {' '.join(packages)}, or your system's equal",
+            remedy=_command(packages) if apt else f"install {' '.join(packages)}",
+        )
+    context.report.note(f"installing {' '.join(packages)} ({purpose}); see {context.logs / 'apt.log'}")
+    env = tool_environment({"DEBIAN_FRONTEND": "noninteractive"}) | _apt_settings()
+    log = context.logs / "apt.log"
+    context.run([apt, "update", "-q"], env=env, log=log)
+    context.run([apt, "install", "-q", "-y", "--no-install-recommends", *packages], env=env, log=log)
+
+
+def _apt_settings() -> dict[str, str]:
+    """Proxies and a configuration file of the caller's, which apt-get needs to reach its mirror."""
+    names = ("http_proxy", "https_proxy", "no_proxy", "APT_CONFIG")
+    return {name: os.environ[name] for name in names if name in os.environ}

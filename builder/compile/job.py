@@ -1,0 +1,30 @@
+"""One package's compile, as a frozen record that the drivers read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from builder.compile.toolchain import Toolchain
+from builder.context import Context
+from builder.model import Arch, Package, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to compile, with what, into which folder. `jobs` is the number of compile units at once."""
+
+    recipe: Recipe
+    package: Package
+    version: str
+    toolchain: Toolchain
+    context: Context
+    out: Path
+    jobs: int
+    cache: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def first_arch(self) -> Arch:
+        """The architecture that every kernel with a path for it is built for."""
+        return self.recipe.target.cuda_arch[0]

@@ -1,0 +1,59 @@
+"""A CUDA_HOME put together from package-index wheels, as links into the store.
+
+nvcc finds its root from the folder it is started in, so `bin/` is a real folder of links; the
+linker wants `libX.so` beside each `libX.so.N`; CMake looks for `targets/<triple>/`. Planning is
+pure: a mapping from the link's place to what it points at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+_VERSIONED = re.compile(r"(lib[^/]+\.so)\.[\d.]+")
+_TRIPLES = {"x86_64": ("x86_64-linux",), "aarch64": ("sbsa-linux", "aarch64-linux")}
+
+
+def plan_overlay(host: Path, target: Path, machine: str) -> dict[str, Path]:
+    """Links of a CUDA_HOME: tools from `host`, headers and libraries from `target`.
+
+    Both are `nvidia/cu13` folders of unpacked wheels; `machine` is the target's.
+    """
+    links = {f"bin/{tool.name}": tool for tool in sorted((host / "bin").iterdir())}
+    links["nvvm"] = host / "nvvm"
+    for folder in (host / "include", target / "include"):
+        links |= {f"include/{item.name}": item for item in sorted(folder.iterdir())}
+    for library in sorted((target / "lib").iterdir()):
+        links[f"lib64/{library.name}"] = library
+        versioned = _VERSIONED.fullmatch(library.name)
+        if versioned:
+            links[f"lib64/{versioned[1]}"] = library
+    links["lib"] = Path("lib64")
+    for triple in _TRIPLES[machine]:
+        links[f"targets/{triple}/include"] = Path("../../include")
+        links[f"targets/{triple}/lib"] = Path("../../lib64")
+    return links
+
+
+def make_overlay(links: Mapping[str, Path], folder: Path) -> None:
+    """Make the folder hold exactly these links, replacing it when it differs."""
+    if _existing(folder) == {name: str(target) for name, target in links.items()}:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, target in links.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
+
+
+def _existing(folder: Path) -> dict[str, str]:
+    links = {}
+    for parent, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(parent, name)
+            if path.is_symlink():
+                links[str(path.relative_to(folder))] = str(path.readlink())
+    return links

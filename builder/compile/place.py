@@ -1,0 +1,32 @@
+"""The one canonical path at which everything is compiled.
+
+nvcc's generated names and sccache's keys take in the absolute working folder, so objects are
+shared between checkouts, users and machines only if the path is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from builder.errors import ToolchainError
+
+CANONICAL = Path("/var/tmp/spark-wheels")  # noqa: S108  a fixed path is the purpose; its owner and mode are checked
+
+
+def canonical_root(root: Path | None = None) -> Path:
+    """The canonical folder, made if need be; refuses one that another user owns or may write.
+
+    SPARK_WHEELS_ROOT moves it, at the price of sharing no cached object with anybody else.
+    """
+    root = root or Path(os.environ.get("SPARK_WHEELS_ROOT", CANONICAL))
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = root.lstat()
+    if root.is_symlink() or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        raise ToolchainError(
+            f"{root} is not safely ours",
+            where=str(root),
+            expected="a folder, no link, owned by the user who builds, writable by nobody else",
+            remedy=f"remove it, or have its owner remove it: rm -r {root}",
+        )
+    return root

