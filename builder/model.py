@@ -87,6 +87,7 @@ class Package:
 
     `patches` are relative to the folder patches/, `patch_digests` their SHA-256 in the same
     order. A package with a `source` is built from that package's tree and shares its pins.
+    `git_tree` is the tree of `commit` where the sdist's `tree` is another: it bundles or lacks files.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Package:
     prebuilt: Prebuilt | None = None
     externals: tuple[External, ...] = ()
     patch_digests: tuple[str, ...] = ()
+    git_tree: str = ""
 
 
 @dataclass(frozen=True, slots=True)

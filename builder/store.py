@@ -162,6 +162,19 @@ class Store:
                 raise
         return path
 
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty folder on the store's disk, gone afterwards (`sweep` takes it after a kill)."""
+        folder = self.root / "trees"
+        with _no_space_is_said(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(dir=folder, prefix=".part-"))
+            try:
+                with _owned(work):
+                    yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+
     def sweep(self, older_than: float = 60.0) -> int:
         """Remove what killed builds left half made, and nothing that a living one is making.
 

@@ -113,6 +113,7 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
     patches, vendored = tuple(pins.pop("patches") or ()), tuple(sorted((pins.pop("vendored") or {}).items()))
     return Package(
         name=table.name,
+        git_tree=pins.pop("git_tree") or "",
         **pins,
         patches=patches,
         patch_digests=tuple(sha256_of(root / "patches" / patch) for patch in patches),

@@ -153,6 +153,7 @@ class PackageTable(Table):
     sdist: SdistName | None = None
     sha256: Sha256 | None = None
     tree: Tree | None = None
+    git_tree: Tree | None = None
     result_tree: Tree | None = None
     patches: Annotated[list[PatchName], AfterValidator(distinct)] | None = None
     components: Annotated[list[Component], AfterValidator(distinct)] = Field(default_factory=list)

@@ -1,1 +1,5 @@
-"""See ARCHITECTURE.md."""
+"""Recipe → SourceTree: the pinned sdist or commit, as a git tree that is proven to be the pinned one."""
+
+from builder.source.fetch import NO_TREE, fetch_source
+
+__all__ = ["NO_TREE", "fetch_source"]
