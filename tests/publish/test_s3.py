@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -18,12 +20,15 @@ import pytest
 
 from builder.errors import PublishError, StoreError
 from builder.publish import gc, publish, rollback
+from builder.publish.index import read_project
+from builder.publish.pages import project_html
 from builder.publish.s3 import ObjectShelf
 from builder.publish.shelf import Kept
 from tests.publish.clients import Client, installed_version, installer
 from tests.publish.conftest import MakeWheel
 from tests.publish.wheels import AARCH64, LOCAL, X86_64
 
+ROOT = Path(__file__).parents[2]
 PLACE = "s3://wheels/team/index"
 
 
@@ -138,6 +143,23 @@ def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel) -> None:
     later = gc(PLACE, keep=1, now=datetime.now(UTC) + timedelta(days=2))
     assert len(later.deleted) == 4
     assert len(list(ObjectShelf.open(PLACE).items("files"))) == 2
+
+
+def test_three_publishers_at_once_lose_nothing(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    shares = [[make_wheel("one", f"{n}.{who}").wheel.path for n in range(5)] for who in range(3)]
+    racers = [
+        subprocess.Popen([sys.executable, "-m", "tests.publish.publisher", "--each", PLACE, *share], cwd=ROOT)
+        for share in shares
+    ]
+    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    shelf = ObjectShelf.open(PLACE)
+    html, state = shelf.read("simple/one/index.html"), read_project(shelf, "one")
+    assert html is not None
+    assert html.data == project_html(state)
+    assert {file.filename for file in state.files} == {path.name for share in shares for path in share}
+    assert all(shelf.has(file.key, file.size) for file in state.files)
+    assert state.serial == 15
 
 
 def test_a_store_that_refuses_is_said(bucket: str, make_wheel: MakeWheel) -> None:

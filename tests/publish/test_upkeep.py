@@ -1,0 +1,210 @@
+"""Yank, roll back and collect: what goes off offer, what stays for locks, what is never reused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from builder.errors import PublishError, UsageError
+from builder.publish import gc, publish, refresh, rollback, unyank, yank
+from builder.publish.index import read_project
+from builder.publish.shelf import FolderShelf
+from tests.publish.clients import Client, installed_version, installer
+from tests.publish.conftest import MakeWheel, Serve
+from tests.publish.reader import links_of, listed, listed_json, snapshot
+from tests.publish.wheels import AARCH64, X86_64
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def name_of(version: str, tag: str = AARCH64, project: str = "spark_kernels") -> str:
+    return f"{project}-{version}-{tag}.whl"
+
+
+@pytest.fixture
+def index(tmp_path: Path, make_wheel: MakeWheel) -> Path:
+    """Four versions, a day apart; the last came together with another project."""
+    for day, version in enumerate(("1.0", "2.0", "3.0")):
+        publish([make_wheel(version=version)], tmp_path / "index", now=START + day * DAY)
+    publish([make_wheel(version="4.0"), make_wheel("cache", "4.0")], tmp_path / "index", now=START + 3 * DAY)
+    return tmp_path / "index"
+
+
+def on_offer(index: Path) -> set[str]:
+    return {
+        file.filename
+        for project in ("spark-kernels", "cache")
+        for file in read_project(FolderShelf(index), project).files
+        if file.yanked is None
+    }
+
+
+def test_yank_is_said_on_both_pages_and_can_be_undone(index: Path) -> None:
+    before = {name: data for name, (data, _) in snapshot(index).items()}
+    changed = yank(index, [name_of("3.0")], 'wrong <answers> & "noise"')
+    assert changed.pages == ("simple/spark-kernels/index.json", "simple/spark-kernels/index.html")
+    html = (index / "simple/spark-kernels/index.html").read_bytes()
+    marks = {text: attributes.get("data-yanked") for _, attributes, text in links_of(html)}
+    assert marks[name_of("3.0")] == 'wrong <answers> & "noise"'
+    assert marks[name_of("2.0")] is None
+    assert b"<answers>" not in html
+    unyank(index, [name_of("3.0")])
+    after = {name: data for name, (data, _) in snapshot(index).items()}
+    assert {name for name in before if before[name] != after[name]} == set(changed.pages)  # the serial went on
+    assert on_offer(index) == {*map(name_of, ("1.0", "2.0", "3.0", "4.0")), name_of("4.0", project="cache")}
+
+
+@pytest.mark.parametrize("reason", ["", "broken"])
+def test_yank_is_true_or_a_reason_in_json(index: Path, reason: str) -> None:
+    yank(index, [name_of("1.0")], reason)
+    page = json.loads((index / "simple/spark-kernels/index.json").read_bytes())
+    assert {file["filename"]: file.get("yanked", False) for file in page["files"]}[name_of("1.0")] == (reason or True)
+    assert {file.filename: file.yanked for file in read_project(FolderShelf(index), "spark-kernels").files}[
+        name_of("1.0")
+    ] == reason
+
+
+def test_yanking_a_stranger_is_refused(index: Path) -> None:
+    before = snapshot(index)
+    with pytest.raises(PublishError, match=r"the index has no spark_kernels-9\.0"):
+        yank(index, [name_of("1.0"), name_of("9.0")])
+    assert snapshot(index) == before
+
+
+def test_rollback_undoes_the_newest_publish_of_all_projects(index: Path) -> None:
+    assert rollback(index).files == (name_of("4.0", project="cache"), name_of("4.0"))
+    assert on_offer(index) == set(map(name_of, ("1.0", "2.0", "3.0")))
+    assert rollback(index).files == (name_of("3.0"),)
+    assert set(listed(index)) == set(listed_json(index))
+    assert len(listed(index)) == 5
+
+
+def test_rollback_to_an_instant(index: Path) -> None:
+    rollback(index, to=START + timedelta(hours=1), reason="trapped on GB10")
+    assert on_offer(index) == {name_of("1.0")}
+    with pytest.raises(PublishError, match="nothing to roll back"):
+        rollback(index, to=START + timedelta(hours=1))
+
+
+def test_publishing_what_was_rolled_back_does_not_sneak_it_in(index: Path, make_wheel: MakeWheel) -> None:
+    rollback(index)
+    before = snapshot(index)
+    done = publish([make_wheel(version="4.0")], index)
+    assert done.withdrawn == done.unchanged == (name_of("4.0"),)
+    assert snapshot(index) == before
+
+
+def test_gc_keeps_the_newest_versions_and_the_bytes_for_a_while(index: Path) -> None:
+    now = START + 10 * DAY
+    done = gc(index, keep=2, now=now)
+    assert done.retired == (name_of("1.0"), name_of("2.0"))
+    assert done.deleted == ()
+    assert set(listed(index)) == {name_of("3.0"), name_of("4.0"), name_of("4.0", project="cache")}
+    later = gc(index, keep=2, now=datetime.now(UTC) + 2 * DAY)
+    assert sorted(Path(key).name for key in later.deleted) == sorted(
+        name + end for name in (name_of("1.0"), name_of("2.0")) for end in ("", ".metadata")
+    )
+    assert later.freed > 0
+    assert len(list(index.rglob("*.whl"))) == 3
+    assert set(listed(index)) == set(listed_json(index))
+    assert not [path for path in (index / "files").glob("*/*") if not list(path.iterdir())]
+
+
+def test_gc_never_takes_what_a_lock_names(index: Path, tmp_path: Path) -> None:
+    digest = listed(index)[name_of("1.0")]
+    lock = tmp_path / "pylock.toml"
+    lock.write_text(f'[[packages]]\nwheels = [{{ hashes = {{ sha256 = "{digest}" }} }}]\n')
+    assert gc(index, keep=1, locks=[lock]).retired == (name_of("2.0"), name_of("3.0"))
+    gc(index, keep=1, locks=[lock], now=datetime.now(UTC) + 9 * DAY)
+    assert set(listed(index)) == {name_of("1.0"), name_of("4.0"), name_of("4.0", project="cache")}
+
+
+def test_gc_after_a_rollback_keeps_what_is_on_offer(index: Path) -> None:
+    rollback(index)
+    assert name_of("3.0") not in gc(index, keep=1).retired
+    assert on_offer(index) == {name_of("3.0")}
+
+
+@pytest.mark.parametrize("text", ["spark-kernels==1.0\n", None, b"\xff\xfe"])
+def test_gc_refuses_a_lock_that_protects_nothing(index: Path, tmp_path: Path, text: str | bytes | None) -> None:
+    lock, before = tmp_path / "requirements.txt", snapshot(index)
+    if text is not None:
+        lock.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(PublishError, match="cannot be used"):
+        gc(index, keep=1, locks=[lock])
+    assert snapshot(index) == before
+
+
+def test_gc_refuses_to_empty_the_index(index: Path) -> None:
+    with pytest.raises(UsageError):
+        gc(index, keep=0)
+
+
+def test_a_retired_name_stays_bound_to_its_bytes(index: Path, make_wheel: MakeWheel) -> None:
+    gc(index, keep=1)
+    gc(index, keep=1, now=datetime.now(UTC) + 9 * DAY)
+    with pytest.raises(PublishError, match="taken by other bytes"):
+        publish([make_wheel(version="1.0", payload=b"other")], index)
+    assert publish([make_wheel(version="1.0")], index).added == (name_of("1.0"),)
+    assert set(listed(index)) == set(listed_json(index))
+    assert read_project(FolderShelf(index), "spark-kernels").retired[0].filename == name_of("2.0")
+
+
+def test_gc_removes_leftovers_of_killed_publishers_when_they_are_old(index: Path) -> None:
+    leftovers = [
+        index / "files/aa" / ("a" * 64) / "orphan-1-py3-none-any.whl",
+        index / "files/aa" / ("a" * 64) / ".part-x",
+        index / "simple/cache/.index.json.x",
+    ]
+    for path in leftovers:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    assert gc(index, keep=9).deleted == ()
+    assert len(gc(index, keep=9, now=datetime.now(UTC) + 2 * DAY).deleted) == 3
+    assert not any(path.exists() for path in leftovers)
+    assert len(listed(index)) == 5
+
+
+def test_gc_leaves_a_file_that_was_written_since_it_was_listed(index: Path) -> None:
+    shelf = FolderShelf(index)
+    (item, *_) = [item for item in shelf.items("files") if item.key.endswith(".whl")]
+    (index / item.key).write_bytes((index / item.key).read_bytes())
+    assert not shelf.delete(item)
+    assert (index / item.key).exists()
+
+
+def test_refresh_mends_derived_pages_only(index: Path) -> None:
+    before = {name: data for name, (data, _) in snapshot(index).items()}
+    (index / "simple/index.html").unlink()
+    (index / "simple/index.json").unlink()
+    (index / "simple/cache/index.html").write_bytes(b"old template")
+    done = refresh(index)
+    assert done.pages == ("simple/cache/index.html", "simple/index.json", "simple/index.html")
+    assert {name: data for name, (data, _) in snapshot(index).items()} == before
+    assert refresh(index).pages == ()
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_a_lock_outlives_ten_publishes_a_rollback_and_gc(
+    tmp_path: Path, make_wheel: MakeWheel, serve: Serve, client: Client, environment: Path, tool: str
+) -> None:
+    index, lock = tmp_path / "index", tmp_path / "lock.txt"
+    publish([make_wheel(version="1.0", tag=X86_64), make_wheel(version="1.0")], index, now=START)
+    publish([make_wheel(version="1.1", tag=X86_64)], index, now=START + DAY)
+    url, _ = serve(index)
+    options = ("--index-url", f"{url}/simple")
+    digest = listed(index)[name_of("1.1", X86_64)]
+    lock.write_text(f"spark-kernels==1.1 --hash=sha256:{digest}\n")
+    for n in range(10):
+        publish([make_wheel(version=f"2.{n}", tag=X86_64)], index, now=START + (2 + n) * DAY)
+    rollback(index, to=START)
+    gc(index, keep=1, locks=[lock])
+    gc(index, keep=1, locks=[lock], now=datetime.now(UTC) + 9 * DAY)
+    client(*installer(tool, environment), *options, "--require-hashes", "-r", "lock.txt")
+    assert installed_version(client, environment) == "1.1"
+    client(*installer(tool, environment), *options, "--force-reinstall", "spark-kernels")
+    assert installed_version(client, environment) == "1.0"
