@@ -1,0 +1,303 @@
+"""Reads 64-bit little-endian ELF, host objects and cubins alike, from a buffer.
+
+pyelftools makes a Python object per section and per symbol: seconds for libtorch_cuda, and
+minutes over a wheel's hundreds of cubins with thousands of sections each. Here tables are numpy views
+of the mapped bytes, and only the names that are asked for become strings.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from builder.errors import InspectError
+from builder.inspect.facts import ElfFacts
+
+MAGIC = b"\x7fELF"
+EM_CUDA = 190
+_MACHINES = {3: "i386", 21: "ppc64le", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
+_HEADER = struct.Struct("<HHIQQQIHHHHHH")
+_SECTION = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u8"),
+        ("addr", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u8"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("align", "<u8"),
+        ("entsize", "<u8"),
+    ]
+)
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_DYNAMIC = np.dtype([("tag", "<u8"), ("value", "<u8")])
+_SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM = 2, 6, 8, 11, 18, 0x6FFFFFFE, 0x6FFFFFFF
+_NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
+_GLOBAL, _WEAK, _UNIQUE, _FUNCTION = 1, 2, 10, 2
+_ENTRY_BIT = 0x10
+_SHARING = 8
+_VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)+)")
+
+Table = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Elf:
+    """An ELF file's tables over its bytes. Made by `parse`."""
+
+    data: memoryview
+    where: str
+    kind: int
+    machine: int
+    flags: int
+    abi_version: int
+    sections: Table
+    names_index: int
+
+    def body(self, index: int) -> memoryview:
+        """The bytes of section `index`; raises InspectError when they lie outside the file."""
+        if not 0 <= index < len(self.sections):
+            raise _bad(f"there is no section {index}", self.where)
+        row = self.sections[index]
+        start, size = int(row["offset"]), int(row["size"])
+        if row["type"] == _NOBITS:
+            return self.data[:0]
+        if start + size > len(self.data):
+            raise _bad(f"section {index} claims bytes {start}..{start + size} of {len(self.data)}", self.where)
+        return self.data[start : start + size]
+
+    @cached_property
+    def _names(self) -> bytes:
+        return bytes(self.body(self.names_index)) if self.names_index else b""
+
+    def name(self, index: int) -> str:
+        """The name of section `index`."""
+        return text_at(self._names, int(self.sections[index]["name"]))
+
+    def find(self, name: str) -> int | None:
+        """The first section of that name."""
+        return next((i for i in range(len(self.sections)) if self.name(i) == name), None)
+
+    def of_type(self, kind: int) -> int | None:
+        """The first section of that type."""
+        found = np.flatnonzero(self.sections["type"] == kind)
+        return int(found[0]) if len(found) else None
+
+    def symbols(self, index: int) -> tuple[Table, bytes]:
+        """A symbol table section as an array, and its string table."""
+        names = bytes(self.body(int(self.sections[index]["link"])))
+        return _table(self.body(index), _SYMBOL), names
+
+
+def parse(data: memoryview, where: str = "") -> Elf:
+    """Read the headers. Raises InspectError for anything but 64-bit little-endian ELF, or cut tables."""
+    if len(data) < 64 or data[:4] != MAGIC:
+        raise _bad("this is no ELF file", where)
+    if data[4] != 2 or data[5] != 1:
+        raise _bad("only 64-bit little-endian ELF is read", where)
+    fields = _HEADER.unpack_from(data, 16)
+    kind, machine, table, flags = fields[0], fields[1], fields[5], fields[6]
+    sections, names = _sections(data, table, fields[10], fields[11], fields[12], where)
+    return Elf(data, where, kind, machine, flags, data[8], sections, names)
+
+
+def _sections(data: memoryview, table: int, size: int, count: int, names: int, where: str) -> tuple[Table, int]:
+    if table == 0:
+        return np.empty(0, _SECTION), 0
+    if size != _SECTION.itemsize or table + size > len(data):
+        raise _bad("its section table is cut short or of another size", where)
+    first = np.frombuffer(data, _SECTION, 1, table)[0]
+    count = count or int(first["size"])  # more than 65,279 sections: the real count lies in section 0
+    names = int(first["link"]) if names == 0xFFFF else names
+    if table + count * size > len(data) or names >= max(count, 1):
+        raise _bad(f"its section table claims {count} sections, names in {names}", where)
+    return np.frombuffer(data, _SECTION, count, table), names
+
+
+def machine_name(machine: int) -> str:
+    """`aarch64`, `x86_64`, `cuda`, or `machine 99`."""
+    return _MACHINES.get(machine, f"machine {machine}")
+
+
+def text_at(table: bytes, offset: int) -> str:
+    """The NUL-ended string at `offset`, empty when it lies outside the table."""
+    if offset >= len(table):
+        return ""
+    end = table.find(b"\0", offset)
+    return table[offset : end if end >= 0 else len(table)].decode(errors="replace")
+
+
+def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
+    """The sections that hold fatbins, linked or relocatable."""
+    for index in range(len(elf.sections)):
+        if elf.name(index) in {".nv_fatbin", "__nv_relfatbin"}:
+            yield elf.body(index)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSections:
+    """A cubin's kernels: parallel arrays of first byte and size, and the names."""
+
+    names: tuple[str, ...]
+    starts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+
+
+def kernel_sections(elf: Elf) -> KernelSections:
+    """The code of every entry function, sorted by place; device functions are no kernels."""
+    index = elf.of_type(_SYMTAB)
+    if index is None:
+        return KernelSections((), np.empty(0, np.int64), np.empty(0, np.int64))
+    table, strings = elf.symbols(index)
+    entry = np.flatnonzero((table["info"] & 15 == _FUNCTION) & (table["other"] & _ENTRY_BIT != 0))
+    owners, first = np.unique(_owners(elf, table)[entry], return_index=True)
+    owners, entry = owners[owners > 0], entry[first[owners > 0]]
+    if len(owners) and int(owners[-1]) >= len(elf.sections):
+        raise _bad("a kernel lies in a section that does not exist", elf.where)
+    rows = elf.sections[owners]
+    order = np.argsort(rows["offset"], kind="stable")
+    rows, entry = rows[order], entry[order]
+    starts, sizes = rows["offset"].astype(np.int64), rows["size"].astype(np.int64)
+    if len(rows) and (int(starts.min()) < 0 or int(sizes.min()) < 0 or int((starts + sizes).max()) > len(elf.data)):
+        raise _bad("a kernel's code lies outside the file", elf.where)
+    return KernelSections(tuple(_texts(elf, strings, table["name"][entry].tolist())), starts, sizes)
+
+
+def _owners(elf: Elf, table: Table) -> npt.NDArray[np.int64]:
+    owners = table["shndx"].astype(np.int64)
+    extended = elf.of_type(_SHNDX)
+    if extended is not None:
+        wide = _table(elf.body(extended), np.dtype("<u4"))
+        far = np.flatnonzero(owners == 0xFFFF)
+        far = far[far < len(wide)]
+        owners[far] = wide[far]
+    owners[(table["shndx"] >= 0xFF00) & (owners >= 0xFF00) & (owners <= 0xFFFF)] = 0
+    return owners
+
+
+def link_facts(elf: Elf) -> ElfFacts:
+    """What the loader will want from this file and what it offers."""
+    name = machine_name(elf.machine)
+    index = elf.of_type(_DYNSYM)
+    index = elf.of_type(_SYMTAB) if index is None else index
+    if elf.machine == EM_CUDA or index is None:
+        return ElfFacts(machine=name, **_dynamic(elf))
+    table, strings = elf.symbols(index)
+    bind, outside = table["info"] >> 4, table["shndx"] == 0
+    visible = np.isin(table["other"] & 3, (0, 3))
+    offered = ~outside & visible & np.isin(bind, (_GLOBAL, _WEAK, _UNIQUE))
+    needs = _needs(elf)
+    newest = _newest({version for version, _ in needs.values()})
+    return ElfFacts(
+        machine=name,
+        **_dynamic(elf),
+        glibc=newest.get("GLIBC", ""),
+        glibcxx=newest.get("GLIBCXX", ""),
+        cxxabi=newest.get("CXXABI", ""),
+        undefined=_named(elf, table, strings, outside & (bind == _GLOBAL)),
+        weak=_named(elf, table, strings, outside & (bind == _WEAK)),
+        exported=_named(elf, table, strings, offered),
+        versions=_versions(elf, table, strings, needs),
+    )
+
+
+def _named(elf: Elf, table: Table, strings: bytes, chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(sorted(set(_texts(elf, strings, table["name"][chosen].tolist())) - {""}))
+
+
+def _texts(elf: Elf, strings: bytes, offsets: list[int]) -> Iterator[str]:
+    """The strings at `offsets`. Tails may be shared, but not so much that a small file becomes gigabytes of names."""
+    left = _SHARING * len(strings) + 4096
+    for offset in offsets:
+        text = text_at(strings, offset)
+        left -= len(text)
+        if left < 0:
+            raise _bad("its names overlap without reason", elf.where)
+        yield text
+
+
+def _dynamic(elf: Elf) -> dict[str, Any]:
+    index = elf.of_type(_DYNAMIC_TABLE)
+    if index is None:
+        return {}
+    rows = _table(elf.body(index), _DYNAMIC)
+    strings = bytes(elf.body(int(elf.sections[index]["link"])))
+
+    def of(*tags: int) -> tuple[str, ...]:
+        return tuple(text_at(strings, int(v)) for v in rows["value"][np.isin(rows["tag"], tags)])
+
+    paths = tuple(part for text in of(_RPATH, _RUNPATH) for part in text.split(":") if part)
+    return {"needed": of(_NEEDED), "soname": next(iter(of(_SONAME)), ""), "rpath": paths}
+
+
+def _versions(
+    elf: Elf, table: Table, strings: bytes, needs: dict[int, tuple[str, str]]
+) -> tuple[tuple[str, str, str], ...]:
+    """(symbol, version, library) of each undefined symbol with a version."""
+    index = elf.of_type(_VERSYM)
+    if index is None or not needs:
+        return ()
+    numbers = _table(elf.body(index), np.dtype("<u2"))[: len(table)] & 0x7FFF
+    chosen = np.flatnonzero((table["shndx"][: len(numbers)] == 0) & np.isin(numbers, list(needs)))
+    names = _texts(elf, strings, table["name"][chosen].tolist())
+    return tuple(sorted({(name, *needs[number]) for name, number in zip(names, numbers[chosen].tolist(), strict=True)}))
+
+
+def _needs(elf: Elf) -> dict[int, tuple[str, str]]:
+    """Version number → (version, library), from the chains of .gnu.version_r."""
+    index = elf.of_type(_VERNEED)
+    if index is None:
+        return {}
+    body, found = elf.body(index), {}
+    strings = bytes(elf.body(int(elf.sections[index]["link"])))
+    at, left = 0, len(body) // 16
+    while left > 0 and at + 16 <= len(body):
+        _, count, library, first, following = struct.unpack_from("<HHIII", body, at)
+        for number, name in _aux(elf, body, at + first, min(count, left)):
+            found[number & 0x7FFF] = (text_at(strings, name), text_at(strings, library))
+        left -= count + 1
+        if following == 0:
+            break
+        at += following
+    return found
+
+
+def _aux(elf: Elf, body: memoryview, at: int, count: int) -> Iterator[tuple[int, int]]:
+    for _ in range(count):
+        if at + 16 > len(body):
+            raise _bad("its table of needed versions is cut short", elf.where)
+        _, _, number, name, step = struct.unpack_from("<IHHII", body, at)
+        yield number, name
+        at += step
+
+
+def _newest(versions: set[str]) -> dict[str, str]:
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for version in versions:
+        if match := _VERSION.fullmatch(version):
+            found.setdefault(match[1], []).append(tuple(int(part) for part in match[2].split(".")))
+    return {family: ".".join(map(str, max(numbers))) for family, numbers in found.items()}
+
+
+def _table(body: memoryview, dtype: np.dtype[Any]) -> Table:
+    return np.frombuffer(body[: len(body) // dtype.itemsize * dtype.itemsize], dtype)
+
+
+def _bad(what: str, where: str) -> InspectError:
+    return InspectError(
+        what,
+        where=where,
+        expected="a whole ELF file",
+        remedy="the file is damaged or of another kind: fetch or build it again",
+    )

@@ -1,0 +1,181 @@
+"""One binary, bytes in, facts out: host ELF with fatbins, bare cubin, fatbin, PTX text, static archive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from builder.errors import InspectError
+from builder.inspect import elf, fatbin, ptx, sass
+from builder.inspect.devices import all_devices
+from builder.inspect.facts import CLASSES, CodeFacts, ElfFacts, ImageFacts, KernelFacts, ObjectFacts
+
+Level = Literal["arch", "sass"]
+Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
+"""`map` or a thread pool's map."""
+
+HEAD = 64
+"""Bytes from a file's start that `is_object` wants."""
+
+_AR = b"!<arch>\n"
+_PTX_NAME = re.compile(r"\.ptx$")
+_TOOL_ARCH = re.compile(rb"-arch(?:=|\s+)sm_(\d+[af]?)\b")
+_SUM_FROM = len(CLASSES)
+
+
+def is_object(name: str, head: bytes) -> bool:
+    """True for a file that `inspect_object` reads, by its first bytes."""
+    magics = (elf.MAGIC, fatbin.MAGIC_BYTES, _AR)
+    return head.startswith(magics) or (_PTX_NAME.search(name) is not None and b"\n" in head)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted of every object."""
+
+    level: Level
+    devices: tuple[str, ...]
+    spread: Mapper = map
+
+
+def inspect_object(name: str, data: memoryview, asked: Asked, where: str = "") -> Iterator[ObjectFacts]:
+    """Facts of one file; a static archive yields one record per member, as `lib.a(member.o)`.
+
+    Raises InspectError where the bytes are damaged.
+    """
+    where = where or name
+    head = bytes(data[:HEAD])
+    if head.startswith(_AR):
+        for member, body in _archive(data, where):
+            if is_object(member, bytes(body[:HEAD])) and bytes(body[:8]) != _AR:
+                yield from inspect_object(f"{name}({member})", body, asked, f"{where}({member})")
+        return
+    link, entries = _open(data, head, where)
+    images = tuple(asked.spread(lambda entry: _image(entry, asked.level, where), entries))
+    images = tuple(image for image in images if image.kind in {"sass", "ptx"})
+    devices = dict(all_devices(images, asked.devices)) if asked.level == "sass" else {}
+    yield ObjectFacts(name, len(data), link, images, tuple(_code(images)), devices)
+
+
+def _open(data: memoryview, head: bytes, where: str) -> tuple[ElfFacts, Iterable[fatbin.Entry]]:
+    """Link facts and code entries of whatever the file is."""
+    if head.startswith(fatbin.MAGIC_BYTES):
+        return ElfFacts(machine="cuda"), fatbin.entries(data, where)
+    if not head.startswith(elf.MAGIC):
+        return ElfFacts(machine="cuda"), [_bare("ptx", ptx.header(data, where).target, data)]
+    if len(head) >= 20 and head[4:6] != b"\2\1":
+        return ElfFacts(machine=_other_machine(head)), ()
+    host = elf.parse(data, where)
+    if host.machine == elf.EM_CUDA:
+        return elf.link_facts(host), [_bare("sass", cubin_arch(host), data)]
+    return elf.link_facts(host), _host_entries(host, where)
+
+
+def _bare(kind: str, arch: str, data: memoryview) -> fatbin.Entry:
+    return fatbin.Entry(kind, arch, "none", 0, 0, len(data), len(data), data)
+
+
+def _other_machine(head: bytes) -> str:
+    order: Literal["little", "big"] = "big" if head[5] == 2 else "little"
+    width = 32 if head[4] == 1 else 64
+    return f"{elf.machine_name(int.from_bytes(head[18:20], order))} ({width}-bit, {order}-endian)"
+
+
+def _host_entries(host: elf.Elf, where: str) -> Iterator[fatbin.Entry]:
+    """Every entry of every fatbin section, containers numbered through."""
+    base = 0
+    for section in elf.fatbin_sections(host):
+        last = base - 1
+        for entry in fatbin.entries(section, where):
+            last = base + entry.container
+            yield replace(entry, container=last)
+        base = last + 1
+
+
+def cubin_arch(cubin: elf.Elf) -> str:
+    """`sm_120f` of a bare cubin: its number from the ELF flags, its suffix from the note that ptxas leaves.
+
+    CUDA 12 leaves no such note; the accelerator bit of its flags stands for the a suffix.
+    """
+    old = cubin.abi_version < 8
+    number = cubin.flags & 0xFF if old else cubin.flags >> 8 & 0xFF
+    note = cubin.find(".note.nv.tkinfo")
+    said = {match.decode() for match in _TOOL_ARCH.findall(bytes(cubin.body(note)))} if note is not None else set()
+    exact = sorted(arch for arch in said if arch.rstrip("af") == str(number))
+    if exact:
+        return f"sm_{exact[-1]}"
+    return f"sm_{number}{'a' if old and cubin.flags & 0x800 else ''}"
+
+
+def _image(entry: fatbin.Entry, level: Level, where: str) -> ImageFacts:
+    kernels = None
+    if level == "sass" and entry.kind in {"sass", "ptx"}:
+        data = fatbin.unpack(entry, where)
+        kernels = tuple(_ptx_kernels(entry, data, where) if entry.kind == "ptx" else _sass_kernels(entry, data, where))
+    return ImageFacts(entry.kind, entry.arch, entry.compression, entry.container, entry.size, kernels)
+
+
+def _sass_kernels(entry: fatbin.Entry, data: bytes | memoryview, where: str) -> Iterator[KernelFacts]:
+    cubin = elf.parse(memoryview(data), f"{where}, {entry.arch} image at byte {entry.offset}")
+    if cubin.machine != elf.EM_CUDA:
+        raise InspectError("an entry for machine code is no cubin", where=cubin.where, remedy="fetch or build it again")
+    sections = elf.kernel_sections(cubin)
+    number = int(re.sub(r"\D", "", entry.arch))
+    for name, found in zip(sections.names, sass.scan(data, sections, number, cubin.where), strict=True):
+        yield _kernel(entry, name, found)
+
+
+def _ptx_kernels(entry: fatbin.Entry, data: bytes | memoryview, where: str) -> Iterator[KernelFacts]:
+    for name, found in ptx.scan(bytes(data), where):
+        yield _kernel(entry, name, found)
+
+
+def _kernel(entry: fatbin.Entry, name: str, found: sass.KernelScan) -> KernelFacts:
+    return KernelFacts(name, entry.kind, entry.arch, entry.container, found.counts, found.trap_only, found.empty)
+
+
+def _code(images: Iterable[ImageFacts]) -> Iterator[CodeFacts]:
+    groups: dict[tuple[str, str, str], list[ImageFacts]] = {}
+    for image in images:
+        groups.setdefault((image.arch, image.kind, image.compression), []).append(image)
+    for (arch, kind, compression), group in sorted(groups.items()):
+        kernels = [kernel for image in group for kernel in image.kernels or ()]
+        known = all(image.kernels is not None for image in group)
+        sums = [sum(column) for column in zip(*(kernel.counts for kernel in kernels), strict=True)] or [0] * _SUM_FROM
+        yield CodeFacts(
+            kind,
+            arch,
+            compression,
+            images=len(group),
+            kernels=len(kernels) if known else None,
+            trap_only=sum(kernel.trap_only for kernel in kernels) if known else None,
+            empty=sum(kernel.empty for kernel in kernels) if known else None,
+            instructions=dict(zip(CLASSES, sums, strict=True)) if known else None,
+        )
+
+
+def _archive(data: memoryview, where: str) -> Iterator[tuple[str, memoryview]]:
+    """Members of a static archive, System V or GNU names."""
+    at, long_names = 8, b""
+    while at + 60 <= len(data):
+        header = bytes(data[at : at + 60])
+        size = int(header[48:58]) if header[48:58].strip().isdigit() else -1
+        if header[58:] != b"`\n" or size < 0 or at + 60 + size > len(data):
+            raise InspectError(
+                f"an archive member is cut short, at byte {at}", where=where, remedy="fetch or build it again"
+            )
+        body, name = data[at + 60 : at + 60 + size], header[:16].rstrip()
+        if name == b"//":
+            long_names = bytes(body)
+        elif name not in {b"/", b"/SYM64/"}:
+            yield _member_name(name, long_names), body
+        at += 60 + size + size % 2
+
+
+def _member_name(name: bytes, long_names: bytes) -> str:
+    if name[:1] == b"/" and name[1:].isdigit():
+        start = int(name[1:])
+        name = long_names[start : start + 4096].split(b"\n", 1)[0]
+    return name.rstrip(b"/").decode(errors="replace")

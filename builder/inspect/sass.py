@@ -1,0 +1,259 @@
+"""Counts instruction classes in machine code and sees kernels that never end well or do nothing.
+
+From 7.0 to 12.1 an instruction is two little-endian 64-bit words. The low 9 bits of the first are
+the operation, bits 9..11 its operand form, bits 12..15 the guard (7: always, 15: never). Which number is
+which operation was read off nvdisasm's output; benchmarks/agreement.py proves it again on any wheel. NVIDIA
+offers no library for this, and its disassembler takes minutes for what takes numpy a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from builder.errors import InspectError
+from builder.inspect.elf import KernelSections
+from builder.inspect.facts import CLASSES, NO_COUNTS, Counts
+
+OLDEST = 70
+"""Below 7.0 instructions are 64 bits and none of the classes exists; such code is not scanned."""
+
+_CLASS_OF = {
+    0x07F: "OMMA",
+    0x07A: "QMMA",
+    0x03C: "HMMA",
+    0x036: "HMMA",
+    0x037: "IMMA",
+    0x1F0: "HGMMA",
+    0x1F1: "IGMMA",
+    0x1F3: "QGMMA",
+    0x1EA: "UTCMMA",
+}
+_F2FP, _BPT, _EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU = 0x03E, 0x15C, 0x14D, 0x147, 0x149, 0x14A, 0x14C, 0x158, 0x159
+_CALL_ABS, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x143, 0x144, 0x150, 0x14F, 0x15B, 0x141, 0x145, 0x148
+_CONTROL = (_EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC, _BPT)
+_IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
+"""NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
+
+_NEVER, _ALWAYS = 15, 7
+_IDLE_LENGTH = 8
+_FIRST_CONTROL = 64
+_FP4, _FP8 = CLASSES.index("F2FP.E2M1"), CLASSES.index("F2FP.FP8")
+_TRAP = CLASSES.index("BPT.TRAP")
+
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelScan:
+    """What one kernel's instructions show."""
+
+    counts: Counts = NO_COUNTS
+    trap_only: bool = False
+    empty: bool = False
+
+
+def _codes() -> npt.NDArray[np.uint8]:
+    """Code of each low 16 bits: class index + 1, `_FIRST_CONTROL` + index of a control operation, or 0."""
+    table = np.zeros(1 << 16, np.uint8)
+    operation = np.arange(1 << 16) & 0x1FF
+    for number, name in _CLASS_OF.items():
+        table[operation == number] = CLASSES.index(name) + 1
+    table[operation == _F2FP] = _FP4 + 1
+    for index, number in enumerate(_CONTROL):
+        table[operation == number] = _FIRST_CONTROL + index
+    table[np.arange(1 << 16) >> 12 == _NEVER] = 0
+    return table
+
+
+_CODE_OF = _codes()
+
+
+def scan(image: memoryview | bytes, kernels: KernelSections, sm: int, where: str = "") -> Iterator[KernelScan]:
+    """One record per kernel, in their order. `sm` is the architecture's number (120 of sm_120f).
+
+    Raises InspectError where code is not whole instructions or kernels overlap.
+    """
+    if sm < OLDEST or not kernels.names:
+        yield from (KernelScan() for _ in kernels.names)
+        return
+    code = _Code.of(image, kernels, sm, where)
+    counts = code.counts()
+    trapped = code.trap_only()
+    for index in range(len(kernels.names)):
+        yield KernelScan(tuple(counts[index].tolist()), index in trapped, code.is_empty(index))
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """All kernels of a cubin as one run of instructions, and where the interesting ones are.
+
+    `starts` and `ends` are instruction numbers; `at`, `code` and `owner` are parallel: place, code and kernel.
+    """
+
+    words: Words
+    sm: int
+    starts: Ints
+    ends: Ints
+    at: Ints
+    code: npt.NDArray[np.uint8]
+    owner: Ints
+
+    @classmethod
+    def of(cls, image: memoryview | bytes, kernels: KernelSections, sm: int, where: str) -> _Code:
+        low, ends = int(kernels.starts[0]), kernels.starts + kernels.sizes
+        if np.any((kernels.starts - low) % 16) or np.any(kernels.sizes % 16) or np.any(ends[:-1] > kernels.starts[1:]):
+            raise InspectError(
+                "a kernel's code is cut short or overlaps another's",
+                where=where,
+                expected=f"16-byte instructions of sm_{sm}, each kernel in a place of its own",
+                remedy="the cubin is damaged: fetch or build it again",
+            )
+        count = (int(ends[-1]) - low) // 8
+        words: Words = np.frombuffer(image, "<u8", count, low)
+        starts, ends = (kernels.starts - low) // 16, (ends - low) // 16
+        codes = _CODE_OF[np.frombuffer(image, "<u2", count * 4, low)[::8]]
+        at = np.flatnonzero(codes)
+        owner = np.searchsorted(starts, at, "right") - 1
+        inside = at < ends[owner]
+        at, owner = at[inside], owner[inside]
+        return cls(words, sm, starts, ends, at, codes[at], owner)
+
+    def counts(self) -> npt.NDArray[Any]:
+        """A row per kernel, a column per class."""
+        kind = self.code.astype(np.int64) - 1
+        kind[self.code >= _FIRST_CONTROL] = -1
+        second = self.words[self.at * 2 + 1]
+        convert = np.flatnonzero(kind == _FP4)
+        kind[convert] = _convert_class(second[convert])
+        kind[(self.code == _control(_BPT)) & _is_trap(second)] = _TRAP
+        chosen = kind >= 0
+        flat = self.owner[chosen] * len(CLASSES) + kind[chosen]
+        return np.bincount(flat, minlength=len(self.starts) * len(CLASSES)).reshape(-1, len(CLASSES))
+
+    def trap_only(self) -> set[int]:
+        """Kernels of which no path from the entry reaches EXIT."""
+        control = np.flatnonzero(self.code >= _FIRST_CONTROL)
+        owner = self.owner[control]
+        first = np.searchsorted(owner, np.arange(len(self.starts)))
+        last = np.searchsorted(owner, np.arange(len(self.starts)), "right")
+        leads = _leading_exits(self.code[control], owner, first)
+        return {
+            kernel
+            for kernel in range(len(self.starts))
+            if not leads[kernel] and not self._reaches_exit(kernel, control[first[kernel] : last[kernel]])
+        }
+
+    def _reaches_exit(self, kernel: int, control: Ints) -> bool:
+        places = self.at[control]
+        start, end = int(self.starts[kernel]), int(self.ends[kernel])
+        first, second = self.words[places * 2], self.words[places * 2 + 1]
+        flow = _Flow(places.tolist(), first.tolist(), second.tolist(), self.sm, start, end)
+        return flow.reaches_exit()
+
+    def is_empty(self, kernel: int) -> bool:
+        """True when nothing but idle instructions stands before an unconditional EXIT."""
+        start = int(self.starts[kernel])
+        for place in range(start, min(start + _IDLE_LENGTH, int(self.ends[kernel]))):
+            word = int(self.words[place * 2])
+            if word & 0xFFFF == _ALWAYS << 12 | 0x800 | _EXIT:
+                return True
+            if word & 0x1FF not in _IDLE:
+                return False
+        return False
+
+
+def _control(operation: int) -> int:
+    return _FIRST_CONTROL + _CONTROL.index(operation)
+
+
+def _leading_exits(code: npt.NDArray[np.uint8], owner: Ints, first: Ints) -> npt.NDArray[np.bool_]:
+    """Kernels whose first control instruction is an EXIT, guarded or not: most of them, and settled."""
+    leads = np.zeros(len(first), bool)
+    has = first < len(owner)
+    kernel = np.flatnonzero(has)
+    kernel = kernel[owner[first[kernel]] == kernel]
+    leads[kernel] = code[first[kernel]] == _control(_EXIT)
+    return leads
+
+
+def _is_trap(second: Words) -> npt.NDArray[np.bool_]:
+    trap: npt.NDArray[np.bool_] = (second >> np.uint64(20)) & np.uint64(7) == 3
+    return trap
+
+
+def _convert_class(second: Words) -> Ints:
+    """FP4, FP8 or no class (-1) for each F2FP, by the format bits of its second word."""
+    form = (second >> np.uint64(8)) & np.uint64(0xFFFFFF)
+    pack, unpack = form & np.uint64(0x4E000), form & np.uint64(0x20C06)
+    kind = np.full(len(second), -1, np.int64)
+    kind[(pack == 0x42000) | (unpack == 0x20402)] = _FP4
+    kind[(pack == 0x48000) | (unpack == 0x20004) | (unpack == 0x20006)] = _FP8
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """The control flow of one kernel: the places and words of its control instructions."""
+
+    places: list[int]
+    first: list[int]
+    second: list[int]
+    sm: int
+    start: int
+    end: int
+
+    def reaches_exit(self) -> bool:
+        """Search from the entry. A call is taken to return; an indirect branch to go anywhere."""
+        todo, seen = [self.start], set()
+        while todo:
+            index = bisect_left(self.places, todo.pop())
+            if index >= len(self.places) or index in seen:
+                continue
+            seen.add(index)
+            operation = self.first[index] & 0x1FF
+            if operation == _EXIT or (operation in {_BRX, _BRXU, _JMX, _JMXU} and self._has_exit()):
+                return True
+            todo += [place for place in self._next(index, operation) if self.start <= place < self.end]
+        return False
+
+    def _has_exit(self) -> bool:
+        return any(word & 0x1FF == _EXIT for word in self.first)
+
+    def _next(self, index: int, operation: int) -> list[int]:
+        after = self.places[index] + 1
+        ends = operation in {_RET, _RTT, _KILL} or (operation == _BPT and (self.second[index] >> 20) & 7 == 3)
+        if operation == _BSYNC:
+            return [after, *self._barriers()]
+        if operation == _CALL or (operation == _WARPSYNC and self.second[index] >> 22 & 1):
+            return [after, self._target(index)]
+        if operation == _BRA:
+            return [self._target(index)] if self._unconditional(index) else [self._target(index), after]
+        if operation == _JMP or (ends and self.first[index] >> 12 & 15 == _ALWAYS):
+            return []
+        return [after]
+
+    def _unconditional(self, index: int) -> bool:
+        word = self.first[index]
+        return word & 0xFE00 == _ALWAYS << 12 | 0x800 and (self.second[index] >> 18) & 0x3FFF == 0xE0
+
+    def _target(self, index: int) -> int:
+        """The instruction that a relative branch goes to."""
+        word, more = self.first[index], self.second[index]
+        units, bits = word >> 34 | (more & 0x3FFFF) << 30, 48
+        if self.sm >= 90:
+            units, bits = units << 8 | word >> 16 & 0xFF, 56
+        if units >> (bits - 1):
+            units -= 1 << bits
+        return self.places[index] + 1 + units // 4
+
+    def _barriers(self) -> Iterator[int]:
+        for index, word in enumerate(self.first):
+            if word & 0x1FF == _BSSY:
+                yield self.places[index] + 1 + (word >> 34) // 4
