@@ -4,7 +4,7 @@
      more lines, each after a space
     Bug: https://… or "none known"
     Origin: ours
-    Applies-To: ==0.20.0
+    Applies-To: vllm 0.20.0          (or a range: >=0.20,<0.21)
     Drop-When: in words
     Expects: vllm/config.py: def VllmConfig.adjust
     Superseded-When: vllm/_custom_ops.py: not text "import vllm._C_stable_libtorch"
@@ -114,7 +114,8 @@ def _applies_to(fields: list[tuple[int, str, str]]) -> tuple[SpecifierSet | None
     found = next(((number, value) for number, name, value in fields if name == "Applies-To"), None)
     if found is None:
         return None, []
-    text = re.sub(r"^[A-Za-z][\w.-]*\s*(?=[=<>!~])", "", found[1])
+    text = re.sub(r"^[A-Za-z][\w.-]*\s*(?=[=<>!~\d])", "", found[1])
+    text = f"=={text}" if text[:1].isdigit() else text
     try:
         return SpecifierSet(text, prereleases=True), []
     except InvalidSpecifier:

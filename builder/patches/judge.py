@@ -167,7 +167,7 @@ def _verdict(patch: FilePatch, hunk: Hunk, index: int, place: Place, text: Text)
     if place.found:
         offset = 0 if patch.kind in {"create", "delete"} else place.at - hunk.old_index
         return replace(base, state=State.OFFSET if offset else State.CLEAN, offset=offset, at=place.at + 1)
-    if place.reason in {"context", "anchor"}:
+    if place.reason in {"context", "anchor", "bare"}:
         back = locate(text, hunk.reversed(), trusted=True)
         if back.found:
             return replace(base, state=State.CONTAINED, at=back.at + 1)

@@ -1,4 +1,8 @@
-"""Reads the patch files of a series from `patches/<folder>/`, in the recipe's order."""
+"""Reads the patch files of a series, in the recipe's order.
+
+A recipe names a patch by its path under patches/ (`vllm/0001-slug.patch`); a bare file name is
+looked for in the package's own folder there.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +53,8 @@ def load_series(package: Package, root: Path) -> tuple[Patch, ...]:
     Raises PatchError for a file that is missing (all of them at once) or listed twice. A file
     over the size limit is not read; that is a fault of the patch.
     """
-    folder = root / "patches" / folder_of(package.name)
-    missing = [name for name in package.patches if not _inside(folder, name).is_file()]
+    folder = root / "patches"
+    missing = [name for name in package.patches if not path_of(package, root, name).is_file()]
     if missing:
         raise PatchError(
             f"{package.name}: {len(missing)} of {len(package.patches)} patches are missing: {', '.join(missing)}",
@@ -65,24 +69,28 @@ def load_series(package: Package, root: Path) -> tuple[Patch, ...]:
             where="patches of the recipe",
             remedy="list each patch once",
         )
-    return tuple(_load(folder / name, name) for name in package.patches)
+    return tuple(_load(path_of(package, root, name), name) for name in package.patches)
 
 
 def unlisted(package: Package, root: Path) -> tuple[str, ...]:
     """Patch files in the package's folder that the recipe does not list."""
-    folder = root / "patches" / folder_of(package.name)
-    return tuple(sorted(path.name for path in folder.glob("*.patch") if path.name not in package.patches))
+    folder = folder_of(package.name)
+    listed = {path_of(package, root, name) for name in package.patches}
+    there = sorted((root / "patches" / folder).glob("*.patch"))
+    return tuple(f"{folder}/{path.name}" for path in there if path not in listed)
 
 
-def _inside(folder: Path, name: str) -> Path:
-    if "/" in name or name in {"", ".", ".."}:
+def path_of(package: Package, root: Path, name: str) -> Path:
+    """Where a patch of the recipe is; raises PatchError for a name that leaves patches/."""
+    parts = name.split("/") if "/" in name else [folder_of(package.name), name]
+    if name.startswith("/") or {"", ".", ".."} & set(parts):
         raise PatchError(
-            f"{name!r} is no file name",
+            f"{name!r} is no path under patches/",
             where="patches of the recipe",
-            expected="NNNN-slug.patch",
-            remedy=f"give the name of a file in {folder}",
+            expected="a name such as vllm/0001-slug.patch",
+            remedy=f"give the name of a file in {root / 'patches'}",
         )
-    return folder / name
+    return root.joinpath("patches", *parts)
 
 
 def _load(path: Path, name: str) -> Patch:
@@ -95,8 +103,8 @@ def _load(path: Path, name: str) -> Patch:
 
 
 def _near(name: str, folder: Path) -> str:
-    here = sorted(path.name for path in folder.glob("*.patch"))
-    near = difflib.get_close_matches(name, here, 1)
+    here = sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.patch"))
+    near = difflib.get_close_matches(name, [*here, *(path.rpartition("/")[2] for path in here)], 1)
     if near:
         return f"{name}; did you mean {near[0]}?"
-    return f"{name}; the folder has {', '.join(here) or 'no patch'}"
+    return f"{name}; patches/ has {', '.join(here) or 'none'}"

@@ -55,6 +55,8 @@ class _Section:
     oids: tuple[str, str] = ("", "")
     mode: int = 0
     copy: bool = False
+    git: bool = False
+    lines: bool = False
     bad: bool = False
 
 
@@ -108,6 +110,7 @@ class _Reader:
         if self._line().startswith(b"diff --git "):
             self._git_header(section)
         if self._line().startswith(b"--- ") and self._line(1).startswith(b"+++ "):
+            section.lines = True
             section.old = self._name(b"--- ", section)
             section.new = self._name(b"+++ ", section)
         hunks = []
@@ -120,6 +123,7 @@ class _Reader:
 
     def _git_header(self, section: _Section) -> None:
         self._no_cr("diff --git")
+        section.git = True
         try:
             section.names = pair_of(self._line()[len(b"diff --git ") :])
         except Unsafe as error:
@@ -128,6 +132,9 @@ class _Reader:
         self.at += 1
         while self._extended(section):
             self.at += 1
+        line = self._line()
+        if line.strip() and not self._starts_file() and not line.startswith(b"@@ ") and line not in _SIGNATURE:
+            self.fault("this line belongs to no file header that git writes", "header")
 
     def _extended(self, section: _Section) -> bool:
         line = self._line()
@@ -194,6 +201,8 @@ class _Reader:
             new_oid=section.oids[1],
             copy=section.copy and bool(section.moves),
         )
+        if section.lines and not hunks:
+            self.fault("--- and +++ without a hunk below them", "header", section.line)
         self._check_shape(patch)
         self.files.append(patch)
 
@@ -221,10 +230,12 @@ class _Reader:
             )
         elif not section.moves and old and new and old != new:
             self.fault(f"--- names {old}, +++ names {new}, and no rename is declared", "header", section.line)
-        elif ("new file mode" in section.modes) > (old is None) or ("deleted file mode" in section.modes) > (
-            new is None
+        elif section.git and (("new file mode" in section.modes), ("deleted file mode" in section.modes)) != (
+            old is None,
+            new is None,
         ):
-            self.fault("a new or deleted file must have /dev/null on its other side", "header", section.line)
+            message = "/dev/null goes with a `new file mode` or `deleted file mode` line, and the other way round"
+            self.fault(message, "header", section.line)
         elif section.names and not {old, new} - {None} <= set(section.names):
             self.fault(f"diff --git names {section.names[0]}, the lines below it {new or old}", "header", section.line)
 

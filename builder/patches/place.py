@@ -23,7 +23,8 @@ class Place:
     """Where a hunk stands: a 0-based index, -1 with the `reason` when it fits nowhere or not safely.
 
     Reasons: `context` (no place matches), `ambiguous` (several do), `anchor` (it matches, but not
-    at the start or end of the file, where it must), `duplicate` (its lines are there already).
+    at the start or end of the file, where it must), `bare` (it has no old lines to find),
+    `duplicate` (its lines are there already).
     """
 
     at: int
@@ -53,7 +54,7 @@ def locate(text: Text, hunk: Hunk, *, trusted: bool) -> Place:
     """The one place at which the hunk's old lines stand."""
     exact = hunk.old_index
     if not hunk.old:
-        return Place(exact) if exact == 0 and not text.lines else Place(-1, "context")
+        return Place(exact) if exact == 0 and not text.lines else Place(-1, "bare")
     if trusted and text.fits(hunk.old, exact) and _anchored(text, hunk, exact):
         return Place(exact)
     found = []

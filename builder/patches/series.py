@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from builder.errors import PatchError
 from builder.git import Objects
 from builder.model import AppliedPatch, Package, PatchedTree, SourceTree
 from builder.patches.explain import brief
+from builder.patches.group import grouped
 from builder.patches.judge import judge
 from builder.patches.load import Patch, load_series
 from builder.patches.semantic import broken, unmet
@@ -30,7 +31,7 @@ def judge_series(patches: Sequence[Patch], blobs: Blobs, tree: str, *, semantic:
         step = judge_patch(patch, view, semantic=semantic)
         steps.append(step)
         view = step.after
-    return _grouped(steps)
+    return grouped(steps)
 
 
 def judge_patch(patch: Patch, view: View, *, semantic: bool = True) -> Step:
@@ -65,40 +66,6 @@ def _checked(patch: Patch, verdict: PatchVerdict, before: View, after: View, *, 
     if failed:
         return replace(verdict, state=State.CONFLICT, offset=0, reason="expects", failed=failed)
     return verdict
-
-
-def _grouped(steps: list[Step]) -> tuple[Step, ...]:
-    """Mark runs of patches that are upstream together, where a later one edits lines of an earlier one.
-
-    Such an earlier patch cannot be taken back from the tree by itself; taken back after the later
-    ones, it can.
-    """
-    for first, step in enumerate(steps):
-        if step.verdict.state is State.CONFLICT and step.verdict.reason in {"context", "partial", "exists"}:
-            for last in range(first + 1, len(steps)):
-                run = range(first, last + 1)
-                if steps[last].patch.diff.paths & step.patch.diff.paths and _taken_back(steps, run, step.before):
-                    for index in run:
-                        steps[index] = _as_contained(steps[index], step.before, steps[last].patch.file)
-                    break
-    return tuple(steps)
-
-
-def _taken_back(steps: Sequence[Step], run: Iterable[int], view: View) -> bool:
-    """True when all patches of the run that do not apply can be taken back, the last first."""
-    after: View | None = view
-    for index in reversed([i for i in run if not steps[i].verdict.state.applies]):
-        if after is None or steps[index].verdict.state is State.MALFORMED:
-            return False
-        after = judge(steps[index].patch.diff.reversed(), after).after
-    return after is not None
-
-
-def _as_contained(step: Step, view: View, group: str) -> Step:
-    if step.verdict.state.applies:
-        return step
-    verdict = replace(step.verdict, state=State.CONTAINED, reason="", offset=0, group=group)
-    return Step(step.patch, verdict, view, step.after)
 
 
 def apply_series(

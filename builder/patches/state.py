@@ -34,6 +34,7 @@ REASONS = {
     "context": "the lines that it changes are not there",
     "ambiguous": "its lines stand in several places, and nothing says which is meant",
     "anchor": "its lines stand elsewhere, but it must match at the start or end of the file",
+    "bare": "a hunk without any context line does not say where it belongs",
     "duplicate": "what it adds is there already, and it would be added a second time",
     "order": "it matches only inside or above an earlier hunk of the same file",
     "missing": "the tree has no such file",
@@ -120,6 +121,7 @@ def summed(hunks: Iterable[HunkVerdict], *, faulty: bool) -> tuple[State, int, s
 def _reason(hunks: tuple[HunkVerdict, ...]) -> str:
     bad = [hunk for hunk in hunks if hunk.state is State.CONFLICT]
     rest = [hunk for hunk in hunks if hunk.state is not State.CONFLICT]
-    if rest and all(in_tests(hunk.path) for hunk in bad) and all(hunk.state.applies for hunk in rest):
+    only_there = all(in_tests(hunk.path) for hunk in bad) and not all(in_tests(hunk.path) for hunk in rest)
+    if only_there and all(hunk.state.applies for hunk in rest):
         return "tests-only"
     return bad[0].reason

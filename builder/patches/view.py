@@ -83,6 +83,10 @@ class View:
         """Set a file."""
         self._over[path] = File(mode, str(pygit2.hash(data)), data)
 
+    def set(self, path: str, file: File | None) -> None:
+        """Set or remove a file whose blob id is known."""
+        self._over[path] = file
+
     def remove(self, path: str) -> None:
         """Take a file away."""
         self._over[path] = None

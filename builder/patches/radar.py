@@ -1,0 +1,121 @@
+"""A whole series against many upstream releases: patch by release, state by state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from builder.git import Entry
+from builder.patches.group import grouped
+from builder.patches.load import Patch
+from builder.patches.series import judge_patch
+from builder.patches.state import PatchVerdict, State
+from builder.patches.step import Step
+from builder.patches.view import Blobs, File, View
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An upstream release whose tree is in the package's git repository."""
+
+    version: str
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One patch over all releases, oldest first.
+
+    `fits` are the releases where it applies; `breaks_at` is the first after the pin where it is in
+    conflict; `contained_from` and `superseded_from` are the releases from which on, up to the
+    newest, it is one or the other. "" where there is none.
+    """
+
+    file: str
+    description: str
+    verdicts: tuple[PatchVerdict, ...]
+    fits: tuple[str, ...]
+    breaks_at: str
+    contained_from: str
+    superseded_from: str
+
+
+@dataclass(frozen=True, slots=True)
+class Radar:
+    """The table: releases oldest first, one track a patch in series order."""
+
+    package: str
+    pinned: str
+    releases: tuple[str, ...]
+    tracks: tuple[Track, ...]
+
+
+def radar_of(package: str, pinned: str, patches: Sequence[Patch], blobs: Blobs, releases: Sequence[Release]) -> Radar:
+    """Judge the series on each release. A patch is judged once for all releases with the same files."""
+    ordered = sorted(releases, key=lambda release: Version(release.version))
+    memo = _Memo()
+    table = [_one_release(patches, blobs, release, memo) for release in ordered]
+    versions = tuple(release.version for release in ordered)
+    tracks = tuple(_track(patch, [row[n] for row in table], versions, pinned) for n, patch in enumerate(patches))
+    return Radar(package, pinned, versions, tracks)
+
+
+def _one_release(patches: Sequence[Patch], blobs: Blobs, release: Release, memo: _Memo) -> list[PatchVerdict]:
+    view = View(blobs, release.tree)
+    steps = []
+    for patch in patches:
+        step = memo.judge(patch, view)
+        steps.append(step)
+        view = step.after
+    return [step.verdict for step in grouped(steps)]
+
+
+class _Memo:
+    """Verdicts by patch and by every file that they depend on."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[PatchVerdict, Mapping[str, File | None]]] = {}
+
+    def judge(self, patch: Patch, view: View) -> Step:
+        key = (patch.file, self._inputs(patch, view))
+        if key not in self._known:
+            step = judge_patch(patch, view, semantic=True)
+            mine = {path: step.after.get(path) for path in patch.diff.paths} if step.after is not view else {}
+            self._known[key] = (step.verdict, mine)
+        verdict, changes = self._known[key]
+        after = view.copy() if changes else view
+        for path, file in changes.items():
+            after.set(path, file)
+        return Step(patch, verdict, view, after)
+
+    @staticmethod
+    def _inputs(patch: Patch, view: View) -> tuple[tuple[str, Entry | None, str], ...]:
+        probes = (*patch.header.expects, *patch.header.superseded_when)
+        paths = sorted({*patch.diff.paths, *(probe.path for probe in probes)})
+        return tuple((path, view.entry(path), view.blocked(path)) for path in paths)
+
+
+def _track(patch: Patch, verdicts: Sequence[PatchVerdict], versions: Sequence[str], pinned: str) -> Track:
+    after = [index for index, version in enumerate(versions) if Version(version) > Version(pinned)]
+    broken = (State.CONFLICT, State.MALFORMED)
+    return Track(
+        file=patch.file,
+        description=patch.header.description,
+        verdicts=tuple(verdicts),
+        fits=tuple(version for version, verdict in zip(versions, verdicts, strict=True) if verdict.state.applies),
+        breaks_at=next((versions[index] for index in after if verdicts[index].state in broken), ""),
+        contained_from=_from(State.CONTAINED, verdicts, versions),
+        superseded_from=_from(State.SUPERSEDED, verdicts, versions),
+    )
+
+
+def _from(state: State, verdicts: Sequence[PatchVerdict], versions: Sequence[str]) -> str:
+    """The first release of the unbroken run of a state that reaches the newest release."""
+    first = ""
+    for version, verdict in zip(reversed(versions), reversed(verdicts), strict=True):
+        if verdict.state is not state:
+            break
+        first = version
+    return first
