@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from builder.fetch.session import Session
 
 THREADS: Final = 4
+
+GRACE: Final = 2.0
+"""Seconds that stopped downloads have to end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ def fetch_all(files: Iterable[LockedFile], store: Store, report: Report, index: 
         return Fetched()
     from builder.fetch.session import Session
 
+    store.sweep()
     meter = _Meter(report, sum(file.size for file in missing))
     with Session(index or Index.configured(), pause=meter.stop.wait) as session:
         try:
@@ -118,15 +122,40 @@ def candidates(project: str, index: Index | None = None) -> list[Candidate]:
 
 
 def _in_threads(files: Sequence[LockedFile], session: Session, store: Store, meter: _Meter) -> None:
-    """Fetch all; the first failure stops the others at their next chunk and is raised."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        jobs = [pool.submit(_one, file, session, store, meter) for file in files]
+    """Fetch all; the first failure, or Ctrl-C, stops the others at their next chunk and is raised.
+
+    The threads are daemons, because one may sit in a silent connection: it is left behind then,
+    and its part falls to the next `sweep`.
+    """
+    todo, errors = deque(files), list[BaseException]()
+
+    def work() -> None:
         try:
-            wait(jobs, return_when=FIRST_EXCEPTION)
-        finally:
+            while todo and not meter.stop.is_set():
+                _one(todo.popleft(), session, store, meter)
+        except IndexError:
+            return  # another thread took the last one
+        except BaseException as error:  # noqa: BLE001  raised below, in the caller's thread
+            errors.append(error)
             meter.stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-    _raise_first(jobs)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(files)))]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads) and not meter.stop.wait(0.02):
+            pass
+    finally:
+        meter.stop.set()
+        _settle(threads)
+    for error in sorted(errors, key=lambda error: isinstance(error, Interrupted)):
+        raise error
+
+
+def _settle(threads: Sequence[threading.Thread]) -> None:
+    deadline = time.monotonic() + GRACE
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _one(file: LockedFile, session: Session, store: Store, meter: _Meter) -> None:
@@ -232,14 +261,6 @@ def _cut_short(file: LockedFile, url: str, received: int, error: Exception) -> F
         expected=f"{total}, received {received} bytes",
         remedy="run again with network",
     )
-
-
-def _raise_first(jobs: Sequence[Future[None]]) -> None:
-    """Raise the failure that stopped the others, not their being stopped."""
-    found = [job.exception() for job in jobs if not job.cancelled()]
-    failures = [error for error in found if error is not None]
-    for error in sorted(failures, key=lambda error: isinstance(error, Interrupted)):
-        raise error
 
 
 def _with_next_step(error: FetchError, wanted: Iterable[LockedFile], store: Store) -> FetchError:

@@ -28,9 +28,10 @@ def fetch_source(package: Package, context: Context, *, mode: Mode = "sdist", ac
     """The package's source tree, committed with a fixed date in the store's repository.
 
     `mode` is the sdist from the package index, or the pinned commit from the git address.
-    A package with a `source` has that package's tree. `accept` takes whatever tree there is when the pin is still all zeros; elsewhere that is an
-    error that prints the tree. Raises FetchError, DigestError, ArchiveError, SourceError
-    (another tree, commit or bundled version than pinned), StoreError.
+    A package with a `source` has that package's tree. `accept` takes whatever tree there is when
+    the pin is still all zeros; elsewhere that is an error that prints the tree. Raises FetchError,
+    DigestError, ArchiveError, SourceError (another tree, commit or bundled version than pinned),
+    StoreError.
     """
     if package.source:
         package = replace(package, name=package.source, source="")
@@ -65,6 +66,7 @@ def _bring(package: Package, context: Context, mode: Mode, key: str) -> SourceTr
     from builder.git import Objects
     from builder.source import proof, remote, sdist
 
+    context.store.sweep()
     objects = Objects(context.store.git_dir(package.name))
     with context.report.step(f"source of {package.name} {package.version} ({mode})"), proof.full_disk_is_said(objects):
         bring = sdist.tree_of_sdist if mode == "sdist" else remote.tree_of_commit

@@ -40,13 +40,14 @@ def tree_of_commit(package: Package, objects: Objects, context: Context) -> str:
 
     The commit's own tree is compared with the pin; the submodules' commits are part of it.
     """
-    _bring(package.git, package.commit, objects, context)
+    bring(package.git, package.commit, objects, context)
     tree = objects.tree_of(package.commit)
     check_tree(package, objects, tree, package.git_tree or package.tree, masked(package.git))
-    return _with_submodules(package.git, package.commit, objects, context)
+    return with_submodules(package.git, package.commit, objects, context)
 
 
-def _bring(url: str, commit: str, objects: Objects, context: Context) -> None:
+def bring(url: str, commit: str, objects: Objects, context: Context) -> None:
+    """Fetch exactly that commit, shallow, unless it is here; raises FetchError within seconds."""
     if objects.has(commit):
         return
     git = ("git", f"--git-dir={objects.git_dir}", *_OPTIONS)
@@ -72,6 +73,13 @@ def _bring(url: str, commit: str, objects: Objects, context: Context) -> None:
         raise _unreachable(url, commit, context.logs) from error
 
 
+def resolve(url: str, ref: str, context: Context) -> str:
+    """The commit that a ref of a remote names (an annotated tag's own commit), or nothing; raises RunError."""
+    argv = [*_PATIENCE, "git", *_OPTIONS, "ls-remote", "--", url, ref, f"{ref}^{{}}"]
+    found = dict(reversed(line.split("\t", 1)) for line in context.run(argv, env=_environment(os.environ)).output.splitlines() if "\t" in line)
+    return found.get(f"{ref}^{{}}", found.get(ref, ""))
+
+
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """The user's environment (proxies, ssh agent), without git settings that would point elsewhere."""
     local = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"}
@@ -87,15 +95,15 @@ def _unreachable(url: str, commit: str, logs: Path) -> FetchError:
     )
 
 
-def _with_submodules(url: str, commit: str, objects: Objects, context: Context) -> str:
+def with_submodules(url: str, commit: str, objects: Objects, context: Context) -> str:
     """The commit's tree with each submodule that .gitmodules names put in the place of its link."""
     tree = objects.tree_of(commit)
     links = {path: entry.oid for path, entry in objects.files(tree).items() if entry.mode == FileMode.COMMIT}
     urls = _submodule_urls(url, commit, objects, context) if links else {}
     changes: dict[str, Entry | None] = {}
     for path in links.keys() & urls.keys():
-        _bring(urls[path], links[path], objects, context)
-        inner = _with_submodules(urls[path], links[path], objects, context)
+        bring(urls[path], links[path], objects, context)
+        inner = with_submodules(urls[path], links[path], objects, context)
         changes[path] = None
         changes |= {f"{path}/{name}": entry for name, entry in objects.files(inner).items()}
     return objects.edit(tree, changes) if changes else tree

@@ -249,7 +249,7 @@ print(fetch_all([file], Store(Path(store)), Report(quiet=True), Index(default=ur
 
 def child(server: Server, file: LockedFile, store: Store) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", CHILD, str(store.root), server.url, file.sha256, str(file.size)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def until(condition: object, patience: float = 10.0) -> None:
@@ -286,3 +286,23 @@ def test_kill_9_during_a_download_leaves_nothing_half_there(
     assert fetch(file, context.store, context.report, index).read_bytes() == DATA
     assert context.store.sweep(older_than=0) == 1
     assert leftovers(context.store) == []
+
+
+def test_ctrl_c_ends_a_silent_download_soon(server: Server, file: LockedFile, context: Context) -> None:
+    server.gate = threading.Event()
+    victim = child(server, file, context.store)
+    until(server.downloads)
+    start = time.monotonic()
+    victim.send_signal(signal.SIGINT)
+    victim.communicate(timeout=10)
+    assert time.monotonic() - start < 5
+    assert victim.returncode != 0
+    assert context.store.blob(file.sha256) is None
+
+
+def test_the_first_failure_stops_the_others(server: Server, index: Index, file: LockedFile, context: Context) -> None:
+    absent = [replace(file, filename=f"spam-{n}.tar.gz", sha256=f"{n:064x}") for n in range(2, 40)]
+    with pytest.raises(FetchError, match="has no spam-") as caught:
+        fetch_all([*absent, file], context.store, context.report, index)
+    assert "of 39 files are here already" in caught.value.remedy
+    assert [path for path, _ in server.asked].count("/simple/spam/") == 1
