@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from builder.run import Completed
 
 PIP = (sys.executable, "-m", "pip", "--no-cache-dir")
 UV = (sys.executable, "-m", "uv")
+TOOLS = (pytest.param("pip", marks=pytest.mark.slow), "uv")  # where test_clients.py has shown pip already
 
 
 class Client(Protocol):

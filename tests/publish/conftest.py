@@ -82,12 +82,13 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def client_env(tmp_path: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        kept.pop(name, None)
-        kept.pop(name.upper(), None)
-    own = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_CONFIG": "1"}
-    return kept | own | {"HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "uv-cache")}
+    """No pip or uv setting of this machine reaches a client, and it reaches nothing but localhost."""
+    foreign = ("PIP_", "UV_", "PYTHON", "XDG_", "HTTP", "NO_PROXY", "ALL_PROXY")
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(foreign)}
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+    folders = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "UV_CACHE_DIR"), str(tmp_path / "home"))
+    pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return kept | nowhere | folders | pip | {"no_proxy": "127.0.0.1,localhost"}
 
 
 @pytest.fixture

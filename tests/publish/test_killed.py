@@ -89,6 +89,7 @@ def test_death_before_every_single_effect(
     assert listed(index) == listed_json(index) == {w.wheel.path.name: w.wheel.sha256 for w in [first, *wheels]}
 
 
+@pytest.mark.slow
 def test_kill_9_at_random_moments(tmp_path: Path, make_wheel: MakeWheel) -> None:
     first, chance = make_wheel("steady", "1.0"), random.Random(7)  # noqa: S311  not for secrets
     payload = bytes(range(256)) * 2048

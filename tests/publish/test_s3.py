@@ -24,7 +24,7 @@ from builder.publish.index import read_project
 from builder.publish.pages import project_html
 from builder.publish.s3 import ObjectShelf
 from builder.publish.shelf import Kept
-from tests.publish.clients import Client, installed_version, installer
+from tests.publish.clients import TOOLS, Client, installed_version, installer
 from tests.publish.conftest import MakeWheel
 from tests.publish.wheels import AARCH64, LOCAL, X86_64
 
@@ -145,6 +145,7 @@ def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel) -> None:
     assert len(list(ObjectShelf.open(PLACE).items("files"))) == 2
 
 
+@pytest.mark.slow
 def test_three_publishers_at_once_lose_nothing(bucket: str, make_wheel: MakeWheel) -> None:
     assert bucket
     shares = [[make_wheel("one", f"{n}.{who}").wheel.path for n in range(5)] for who in range(3)]
@@ -202,7 +203,7 @@ def website(bucket: str) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("tool", ["pip", "uv"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_clients_install_from_the_bucket(
     tmp_path: Path, make_wheel: MakeWheel, website: str, client: Client, environment: Path, tool: str
 ) -> None:

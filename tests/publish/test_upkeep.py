@@ -12,7 +12,7 @@ from builder.errors import PublishError, UsageError
 from builder.publish import gc, publish, refresh, rollback, unyank, yank
 from builder.publish.index import read_project
 from builder.publish.shelf import FolderShelf
-from tests.publish.clients import Client, installed_version, installer
+from tests.publish.clients import TOOLS, Client, installed_version, installer
 from tests.publish.conftest import MakeWheel, Serve
 from tests.publish.reader import links_of, listed, listed_json, snapshot
 from tests.publish.wheels import AARCH64, X86_64
@@ -188,7 +188,7 @@ def test_refresh_mends_derived_pages_only(index: Path) -> None:
     assert refresh(index).pages == ()
 
 
-@pytest.mark.parametrize("tool", ["pip", "uv"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_lock_outlives_ten_publishes_a_rollback_and_gc(
     tmp_path: Path, make_wheel: MakeWheel, serve: Serve, client: Client, environment: Path, tool: str
 ) -> None:
