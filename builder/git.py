@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pygit2
-from pygit2.enums import FileMode, ObjectType
+from pygit2.enums import DiffOption, FileMode, MergeFileFlag, ObjectType
 
 from builder.errors import SourceError
 
@@ -35,6 +35,18 @@ class Entry:
 
     mode: int
     oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A three-way merge: its tree, in which files in conflict hold both sides between markers.
+
+    `gone` are conflicts where one side deleted the file: the tree has what the other side has.
+    """
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class Objects:
@@ -100,6 +112,40 @@ class Objects:
             else:
                 index.add(pygit2.IndexEntry(path, pygit2.Oid(hex=entry.oid), FileMode(entry.mode)))
         return str(index.write_tree(self._repo))
+
+    def is_ancestor(self, old: str, new: str) -> bool | None:
+        """True when `old` is `new` or in its history; None when that history is not (wholly) here."""
+        if old == new:
+            return True
+        try:
+            parents = self._repo[new].peel(pygit2.Commit).parent_ids
+            if old in self._repo:
+                return bool(self._repo.descendant_of(new, old))
+        except (KeyError, ValueError, pygit2.InvalidSpecError):
+            return None
+        whole = bool(parents) and not self._repo.is_shallow and all(parent in self._repo for parent in parents)
+        return False if whole else None
+
+    def merge(self, ancestor: str, ours: str, theirs: str) -> Merge:
+        """Merge what changed from `ancestor` to `theirs` into `ours` (all tree ids), renames followed."""
+        base, left, right = self._tree(ancestor), self._tree(ours), self._tree(theirs)
+        index = self._repo.merge_trees(base, left, right)
+        conflicts = _conflicts(index)
+        if conflicts:
+            flags = MergeFileFlag.ACCEPT_CONFLICTS | MergeFileFlag.STYLE_DIFF3
+            index = self._repo.merge_trees(base, left, right, file_flags=flags)
+        gone = _conflicts(index)
+        for path, side in gone.items():
+            del index.conflicts[path]
+            index.add(pygit2.IndexEntry(path, side.id, side.mode))
+        return Merge(str(index.write_tree(self._repo)), tuple(conflicts), tuple(gone))
+
+    def diff(self, old: str, new: str) -> pygit2.Diff:
+        """What changes from one tree to another, with three lines of context and renames found."""
+        flags = DiffOption.INDENT_HEURISTIC | DiffOption.INCLUDE_TYPECHANGE
+        found = self._tree(old).diff_to_tree(self._tree(new), flags=flags)
+        found.find_similar()
+        return found
 
     def import_folder(self, folder: Path) -> str:
         """The tree id of a folder's files, modes and links as git sees them; `.git` is left out."""
@@ -189,3 +235,12 @@ class Objects:
                 yield from self._walk(item, f"{path}/")
             else:
                 yield path, Entry(int(item.filemode), str(item.id))
+
+
+def _conflicts(index: pygit2.Index) -> dict[str, pygit2.IndexEntry]:
+    """Conflicts of an index by path, each with the first side that still has the file."""
+    found = {}
+    for sides in index.conflicts or ():
+        entry = next(side for side in (sides[1], sides[2], sides[0]) if side is not None)
+        found[entry.path] = entry
+    return dict(sorted(found.items()))

@@ -1,5 +1,24 @@
-"""SourceTree → PatchedTree: exact states of every patch, never by fuzz; see DESIGN.md, "Patches"."""
+"""SourceTree → PatchedTree: exact states of every patch, never by fuzz; the states are in state.py.
 
+`apply_series` is the stage. `run_verb` and `render` are the verbs of `python -m builder patches`.
+"""
+
+from builder.patches.pulls import Required, prove
+from builder.patches.radar import Release
+from builder.patches.render import render
 from builder.patches.series import apply_series
+from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, status
 
-__all__ = ["apply_series"]
+__all__ = [
+    "Bench",
+    "Release",
+    "Required",
+    "Sources",
+    "apply_series",
+    "overlaps",
+    "prove",
+    "radar",
+    "render",
+    "run_verb",
+    "status",
+]

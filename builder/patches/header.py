@@ -48,6 +48,10 @@ class Header:
         text = dict(self.fields).get("Description") or dict(self.fields).get("Subject", "")
         return text.split("\n", 1)[0]
 
+    def names_version(self, version: str) -> bool:
+        """True when Applies-To is exactly this one version."""
+        return self.applies_to is not None and str(self.applies_to) == f"=={version}"
+
 
 def read_header(preamble: tuple[bytes, ...]) -> Header:
     """Read the header; a field that is unknown, given twice or unreadable is a fault with its line.

@@ -20,12 +20,13 @@ from builder.patches.parse import MAX_BYTES, parse, too_large
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One patch file, read: its name in the recipe, digest, header, diff and every fault of both."""
+    """One patch file, read: its name in the recipe, digest, header, diff, and the bytes themselves."""
 
     file: str
     sha256: str
     header: Header
     diff: Diff
+    data: bytes = b""
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -44,7 +45,7 @@ def read_patch(file: str, data: bytes) -> Patch:
     header = read_header(diff.preamble)
     if not diff.files and not diff.faults and not header.superseded_when:
         diff = Diff(diff.preamble, (), (Fault(1, "no diff in this file", "empty"),))
-    return Patch(file, hashlib.sha256(data).hexdigest(), header, diff)
+    return Patch(file, hashlib.sha256(data).hexdigest(), header, diff, data)
 
 
 def load_series(package: Package, root: Path) -> tuple[Patch, ...]:

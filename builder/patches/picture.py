@@ -25,10 +25,10 @@ def picture(radar: Radar) -> str:
     height = _TOP + _ROW * len(radar.tracks) + 44
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
-            f' font-size="12" role="img" aria-label="{escape(radar.package)}: patches by release">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+            "<style>text {font: 12px sans-serif} .name {font: bold 15px sans-serif}</style>",
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-            f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(radar.package)}</text>',
+            f'<text x="12" y="24" class="name">{escape(radar.package)}</text>',
             *_heads(radar),
             *(line for row, track in enumerate(radar.tracks) for line in _row(radar, row, track)),
             *_legend(height - 14),

@@ -80,7 +80,7 @@ def apply_series(
     patches = load_series(package, root)
     objects = Objects(source.git_dir)
     steps = judge_series(patches, Blobs(objects), source.tree)
-    _refuse(package, steps)
+    refuse(package, steps)
     with context.store.lock(f"git-{package.name}"):
         commit, tree = _commit(package, source, objects, steps)
     _compare(package, tree, accept=accept)
@@ -120,7 +120,8 @@ def _compare(package: Package, tree: str, *, accept: bool) -> None:
     )
 
 
-def _refuse(package: Package, steps: Sequence[Step]) -> None:
+def refuse(package: Package, steps: Sequence[Step]) -> None:
+    """Raise PatchError that tells every patch which does not apply; nothing when all do."""
     bad = [step for step in steps if not step.verdict.state.good]
     if not bad:
         return

@@ -10,7 +10,7 @@ from builder.patches.diff import Fault
 
 
 class State(StrEnum):
-    """What a patch or hunk is on a given tree (DESIGN.md, "Patches")."""
+    """What a patch or hunk is on a given tree."""
 
     CLEAN = "clean"
     OFFSET = "offset"
