@@ -42,10 +42,19 @@ _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 _DYNAMIC = np.dtype([("tag", "<u8"), ("value", "<u8")])
-_SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM = 2, 6, 8, 11, 18, 0x6FFFFFFE, 0x6FFFFFFF
+_PROGBITS, _SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM = (
+    1,
+    2,
+    6,
+    8,
+    11,
+    18,
+    0x6FFFFFFE,
+    0x6FFFFFFF,
+)
 _NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
 _GLOBAL, _WEAK, _UNIQUE, _FUNCTION = 1, 2, 10, 2
-_ENTRY_BIT = 0x10
+_EXECUTABLE, _ENTRY_BIT = 4, 0x10
 _SHARING = 8
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)+)")
 
@@ -146,32 +155,40 @@ def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSections:
-    """A cubin's kernels: parallel arrays of first byte and size, and the names."""
+class CodeSections:
+    """A cubin's code, sorted by place: parallel arrays of first byte and size, and each kernel's name.
 
-    names: tuple[str, ...]
+    A section that is no kernel (a device function that was not inlined) has the name None.
+    """
+
+    names: tuple[str | None, ...]
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
 
 
-def kernel_sections(elf: Elf) -> KernelSections:
-    """The code of every entry function, sorted by place; device functions are no kernels."""
+def code_sections(elf: Elf) -> CodeSections:
+    """Every section of instructions. The symbol's entry bit tells kernels from functions."""
+    chosen = np.flatnonzero((elf.sections["type"] == _PROGBITS) & (elf.sections["flags"] & _EXECUTABLE != 0))
+    rows = elf.sections[chosen]
+    order = np.argsort(rows["offset"], kind="stable")
+    rows, chosen = rows[order], chosen[order]
+    starts, sizes = rows["offset"].astype(np.int64), rows["size"].astype(np.int64)
+    if len(rows) and (int(starts.min()) < 0 or int(sizes.min()) < 0 or int((starts + sizes).max()) > len(elf.data)):
+        raise _bad("code lies outside the file", elf.where)
+    entries = _entry_names(elf)
+    return CodeSections(tuple(entries.get(index) for index in chosen.tolist()), starts, sizes)
+
+
+def _entry_names(elf: Elf) -> dict[int, str]:
+    """Section → name of the kernel in it."""
     index = elf.of_type(_SYMTAB)
     if index is None:
-        return KernelSections((), np.empty(0, np.int64), np.empty(0, np.int64))
+        return {}
     table, strings = elf.symbols(index)
     entry = np.flatnonzero((table["info"] & 15 == _FUNCTION) & (table["other"] & _ENTRY_BIT != 0))
     owners, first = np.unique(_owners(elf, table)[entry], return_index=True)
-    owners, entry = owners[owners > 0], entry[first[owners > 0]]
-    if len(owners) and int(owners[-1]) >= len(elf.sections):
-        raise _bad("a kernel lies in a section that does not exist", elf.where)
-    rows = elf.sections[owners]
-    order = np.argsort(rows["offset"], kind="stable")
-    rows, entry = rows[order], entry[order]
-    starts, sizes = rows["offset"].astype(np.int64), rows["size"].astype(np.int64)
-    if len(rows) and (int(starts.min()) < 0 or int(sizes.min()) < 0 or int((starts + sizes).max()) > len(elf.data)):
-        raise _bad("a kernel's code lies outside the file", elf.where)
-    return KernelSections(tuple(_texts(elf, strings, table["name"][entry].tolist())), starts, sizes)
+    names = _texts(elf, strings, table["name"][entry[first]].tolist())
+    return dict(zip(owners.tolist(), names, strict=True))
 
 
 def _owners(elf: Elf, table: Table) -> npt.NDArray[np.int64]:

@@ -58,7 +58,8 @@ class KernelFacts:
 class ImageFacts:
     """One fatbin entry or bare cubin. `size` is what it takes in the file, in bytes.
 
-    `kernels` is None when only headers were read (level "arch").
+    `kernels` is None when only headers were read (level "arch"); `functions` counts the instructions of device
+    functions that are part of no kernel.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class ImageFacts:
     container: int
     size: int
     kernels: tuple[KernelFacts, ...] | None = None
+    functions: Counts = NO_COUNTS
 
 
 @dataclass(frozen=True, slots=True)

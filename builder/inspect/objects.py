@@ -10,7 +10,7 @@ from typing import Literal
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, ptx, sass
 from builder.inspect.devices import all_devices
-from builder.inspect.facts import CLASSES, CodeFacts, ElfFacts, ImageFacts, KernelFacts, ObjectFacts
+from builder.inspect.facts import CLASSES, NO_COUNTS, CodeFacts, Counts, ElfFacts, ImageFacts, KernelFacts, ObjectFacts
 
 Level = Literal["arch", "sass"]
 Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
@@ -22,7 +22,6 @@ HEAD = 64
 _AR = b"!<arch>\n"
 _PTX_NAME = re.compile(r"\.ptx$")
 _TOOL_ARCH = re.compile(rb"-arch(?:=|\s+)sm_(\d+[af]?)\b")
-_SUM_FROM = len(CLASSES)
 
 
 def is_object(name: str, head: bytes) -> bool:
@@ -110,30 +109,33 @@ def cubin_arch(cubin: elf.Elf) -> str:
 
 
 def _image(entry: fatbin.Entry, level: Level, where: str) -> ImageFacts:
-    kernels = None
-    if level == "sass" and entry.kind in {"sass", "ptx"}:
-        data = fatbin.unpack(entry, where)
-        kernels = tuple(_ptx_kernels(entry, data, where) if entry.kind == "ptx" else _sass_kernels(entry, data, where))
-    return ImageFacts(entry.kind, entry.arch, entry.compression, entry.container, entry.size, kernels)
+    image = ImageFacts(entry.kind, entry.arch, entry.compression, entry.container, entry.size)
+    if level == "arch" or entry.kind not in {"sass", "ptx"}:
+        return image
+    data = fatbin.unpack(entry, where)
+    where = f"{where}, {entry.arch} image at byte {entry.offset}"
+    scans = list(ptx.scan(bytes(data), where) if entry.kind == "ptx" else _scan_sass(entry, data, where))
+    kernels = tuple(
+        KernelFacts(name, entry.kind, entry.arch, entry.container, found.counts, found.trap_only, found.empty)
+        for name, found in scans
+        if name is not None
+    )
+    return replace(image, kernels=kernels, functions=_sum(found.counts for name, found in scans if name is None))
 
 
-def _sass_kernels(entry: fatbin.Entry, data: bytes | memoryview, where: str) -> Iterator[KernelFacts]:
-    cubin = elf.parse(memoryview(data), f"{where}, {entry.arch} image at byte {entry.offset}")
+def _scan_sass(
+    entry: fatbin.Entry, data: bytes | memoryview, where: str
+) -> Iterator[tuple[str | None, sass.KernelScan]]:
+    cubin = elf.parse(memoryview(data), where)
     if cubin.machine != elf.EM_CUDA:
-        raise InspectError("an entry for machine code is no cubin", where=cubin.where, remedy="fetch or build it again")
-    sections = elf.kernel_sections(cubin)
+        raise InspectError("an entry for machine code is no cubin", where=where, remedy="fetch or build it again")
+    sections = elf.code_sections(cubin)
     number = int(re.sub(r"\D", "", entry.arch))
-    for name, found in zip(sections.names, sass.scan(data, sections, number, cubin.where), strict=True):
-        yield _kernel(entry, name, found)
+    return zip(sections.names, sass.scan(data, sections, number, where), strict=True)
 
 
-def _ptx_kernels(entry: fatbin.Entry, data: bytes | memoryview, where: str) -> Iterator[KernelFacts]:
-    for name, found in ptx.scan(bytes(data), where):
-        yield _kernel(entry, name, found)
-
-
-def _kernel(entry: fatbin.Entry, name: str, found: sass.KernelScan) -> KernelFacts:
-    return KernelFacts(name, entry.kind, entry.arch, entry.container, found.counts, found.trap_only, found.empty)
+def _sum(counts: Iterable[Counts]) -> Counts:
+    return tuple(sum(column) for column in zip(NO_COUNTS, *counts, strict=True))
 
 
 def _code(images: Iterable[ImageFacts]) -> Iterator[CodeFacts]:
@@ -143,7 +145,7 @@ def _code(images: Iterable[ImageFacts]) -> Iterator[CodeFacts]:
     for (arch, kind, compression), group in sorted(groups.items()):
         kernels = [kernel for image in group for kernel in image.kernels or ()]
         known = all(image.kernels is not None for image in group)
-        sums = [sum(column) for column in zip(*(kernel.counts for kernel in kernels), strict=True)] or [0] * _SUM_FROM
+        sums = _sum([*(kernel.counts for kernel in kernels), *(image.functions for image in group)])
         yield CodeFacts(
             kind,
             arch,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from builder.errors import InspectError
-from builder.inspect.elf import KernelSections
+from builder.inspect.elf import CodeSections
 from builder.inspect.facts import CLASSES, NO_COUNTS, Counts
 
 OLDEST = 70
@@ -27,7 +27,6 @@ _CLASS_OF = {
     0x07F: "OMMA",
     0x07A: "QMMA",
     0x03C: "HMMA",
-    0x036: "HMMA",
     0x037: "IMMA",
     0x1F0: "HGMMA",
     0x1F1: "IGMMA",
@@ -68,31 +67,30 @@ def _codes() -> npt.NDArray[np.uint8]:
     table[operation == _F2FP] = _FP4 + 1
     for index, number in enumerate(_CONTROL):
         table[operation == number] = _FIRST_CONTROL + index
-    table[np.arange(1 << 16) >> 12 == _NEVER] = 0
+    table[(table >= _FIRST_CONTROL) & (np.arange(1 << 16) >> 12 == _NEVER)] = 0
     return table
 
 
 _CODE_OF = _codes()
 
 
-def scan(image: memoryview | bytes, kernels: KernelSections, sm: int, where: str = "") -> Iterator[KernelScan]:
-    """One record per kernel, in their order. `sm` is the architecture's number (120 of sm_120f).
+def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = "") -> Iterator[KernelScan]:
+    """One record per section of code, in their order. `sm` is the architecture's number (120 of sm_120f).
 
-    Raises InspectError where code is not whole instructions or kernels overlap.
+    Raises InspectError where code is not whole instructions or sections overlap.
     """
-    if sm < OLDEST or not kernels.names:
-        yield from (KernelScan() for _ in kernels.names)
+    if sm < OLDEST or not len(code.starts):
+        yield from (KernelScan() for _ in code.starts)
         return
-    code = _Code.of(image, kernels, sm, where)
-    counts = code.counts()
-    trapped = code.trap_only()
-    for index in range(len(kernels.names)):
-        yield KernelScan(tuple(counts[index].tolist()), index in trapped, code.is_empty(index))
+    run = _Code.of(image, code, sm, where)
+    trapped = run.trap_only()
+    for index, counts in enumerate(run.counts().tolist()):
+        yield KernelScan(tuple(counts), index in trapped, run.is_empty(index))
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """All kernels of a cubin as one run of instructions, and where the interesting ones are.
+    """All code of a cubin as one run of instructions, and where the interesting ones are.
 
     `starts` and `ends` are instruction numbers; `at`, `code` and `owner` are parallel: place, code and kernel.
     """
@@ -106,9 +104,13 @@ class _Code:
     owner: Ints
 
     @classmethod
-    def of(cls, image: memoryview | bytes, kernels: KernelSections, sm: int, where: str) -> _Code:
-        low, ends = int(kernels.starts[0]), kernels.starts + kernels.sizes
-        if np.any((kernels.starts - low) % 16) or np.any(kernels.sizes % 16) or np.any(ends[:-1] > kernels.starts[1:]):
+    def of(cls, image: memoryview | bytes, sections: CodeSections, sm: int, where: str) -> _Code:
+        low, ends = int(sections.starts[0]), sections.starts + sections.sizes
+        if (
+            np.any((sections.starts - low) % 16)
+            or np.any(sections.sizes % 16)
+            or np.any(ends[:-1] > sections.starts[1:])
+        ):
             raise InspectError(
                 "a kernel's code is cut short or overlaps another's",
                 where=where,
@@ -117,7 +119,7 @@ class _Code:
             )
         count = (int(ends[-1]) - low) // 8
         words: Words = np.frombuffer(image, "<u8", count, low)
-        starts, ends = (kernels.starts - low) // 16, (ends - low) // 16
+        starts, ends = (sections.starts - low) // 16, (ends - low) // 16
         codes = _CODE_OF[np.frombuffer(image, "<u2", count * 4, low)[::8]]
         at = np.flatnonzero(codes)
         owner = np.searchsorted(starts, at, "right") - 1

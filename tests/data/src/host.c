@@ -1,0 +1,2 @@
+/* A library without device code. */
+int answer(void) { return 42; }
