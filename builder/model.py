@@ -86,7 +86,8 @@ class Package:
     """One wheel to build: upstream pins, patches and the parts wanted.
 
     `patches` are relative to the folder patches/, `patch_digests` their SHA-256 in the same
-    order. A package with a `source` is built from that package's tree and shares its pins.
+    order. `requires` are requirements that replace upstream's of the same project in METADATA, or
+    are added. A package with a `source` is built from that package's tree and shares its pins.
     `git_tree` is the tree of `commit` where the sdist's `tree` is another: it bundles or lacks files.
     """
 
@@ -105,6 +106,7 @@ class Package:
     prebuilt: Prebuilt | None = None
     externals: tuple[External, ...] = ()
     patch_digests: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
     git_tree: str = ""
 
 
@@ -157,6 +159,15 @@ class SourceTree:
     commit: str
     tree: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTree:
+    """An external's tree, in the store's bare repository, and what it brings to the build."""
+
+    external: External
+    git_dir: Path
+    tree: str
 
 
 @dataclass(frozen=True, slots=True)

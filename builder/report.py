@@ -39,12 +39,13 @@ def size(count: float) -> str:
 
 @dataclass(slots=True)
 class Report:
-    """Tells one run's story to a person; keeps each step's wall seconds for the summary."""
+    """Tells one run's story to a person; keeps times and counts for the summary."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     quiet: bool = False
     github: bool = field(default_factory=lambda: os.environ.get("GITHUB_ACTIONS") == "true")
     timings: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
     _last_progress: float = 0.0
     _open_line: bool = False
 
@@ -65,6 +66,10 @@ class Report:
     def warn(self, text: str) -> None:
         """Something to look at that stops nothing."""
         self.line(f"::warning::{text}" if self.github else f"  ! {text}")
+
+    def add(self, counter: str, count: int) -> None:
+        """Count something for the summary: bytes fetched, cache hits."""
+        self.counters[counter] = self.counters.get(counter, 0) + count
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:

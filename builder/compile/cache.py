@@ -1,26 +1,58 @@
-"""The compiler cache's settings, in one place: sccache on the local disk, or a shared backend."""
+"""The compiler cache, in one place: sccache on the local disk, or a shared backend."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from builder.compile.place import canonical_root
+from builder.compile.toolchain import Toolchain
 from builder.context import Context
+from builder.errors import RunError
 
 _SHARED = ("SCCACHE_", "AWS_", "ACTIONS_CACHE", "ACTIONS_RESULTS", "ACTIONS_RUNTIME")
 _SIZE = "40G"
+_IDLE_SECONDS = "14400"
+"""sccache counts a unit that is still compiling as idle time, and abandons it when this is up."""
 
 
-def cache_environment(context: Context) -> dict[str, str]:
-    """The environment of sccache: the caller's SCCACHE_* settings, else a folder in the store.
+@contextmanager
+def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[str, str]]:
+    """The environment of sccache, with a server of this build's own that ends with it.
 
-    One server for each canonical folder, so that builds with another store never share it.
+    The caller's SCCACHE_* settings win, so that a shared backend is set in one place. Hits and
+    misses are counted in the report.
     """
+    env = _environment(context)
+    try:
+        yield env
+    finally:
+        _stop(toolchain, env, context)
+
+
+def _environment(context: Context) -> dict[str, str]:
     ours = {
         "SCCACHE_DIR": str(context.store.root / "sccache"),
         "SCCACHE_CACHE_SIZE": _SIZE,
-        "SCCACHE_SERVER_UDS": str(canonical_root() / "sccache.sock"),
-        "SCCACHE_IDLE_TIMEOUT": "300",
-        "SCCACHE_IGNORE_SERVER_IO_ERROR": "1",
+        "SCCACHE_SERVER_UDS": str(canonical_root() / f"sccache-{os.getpid()}.sock"),
+        "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
     }
     return ours | {name: value for name, value in os.environ.items() if name.startswith(_SHARED)}
+
+
+def _stop(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> None:
+    socket = Path(env.get("SCCACHE_SERVER_UDS", ""))
+    if not socket.exists():
+        return
+    sccache, whole = toolchain.bin / "sccache", toolchain.environment() | dict(env)
+    with suppress(RunError, ValueError, KeyError):
+        said = context.run([sccache, "--show-stats", "--stats-format=json"], env=whole).output
+        stats = json.loads(said[said.index("{") :])["stats"]
+        context.report.add("cache hits", sum(stats["cache_hits"]["counts"].values()))
+        context.report.add("cache misses", sum(stats["cache_misses"]["counts"].values()))
+    with suppress(RunError):
+        context.run([sccache, "--stop-server"], env=whole)
+    socket.unlink(missing_ok=True)

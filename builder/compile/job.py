@@ -8,12 +8,16 @@ from pathlib import Path
 
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
-from builder.model import Arch, Package, Recipe
+from builder.model import Arch, ExternalTree, Package, Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to compile, with what, into which folder. `jobs` is the number of compile units at once."""
+    """What to compile, with what, into which folder.
+
+    `jobs` is the number of compile units at once; `sibling_versions` the version of every
+    package of the recipe by its name; `cache` the compiler cache's environment.
+    """
 
     recipe: Recipe
     package: Package
@@ -22,6 +26,8 @@ class Job:
     context: Context
     out: Path
     jobs: int
+    sibling_versions: Mapping[str, str]
+    externals: tuple[ExternalTree, ...] = ()
     cache: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from packaging.tags import Tag, sys_tags
 from packaging.utils import parse_wheel_filename
@@ -34,6 +35,8 @@ from builder.store import key_of
 _FACADE = Path(__file__).parent / "facade"
 _TORCH_FOLDERS = ("torch/include/", "torch/lib/", "torch/share/cmake/")
 _TORCH_FILES = ("torch/version.py", "torch/utils/cpp_extension.py")
+Kind = Literal["index", "system"]
+
 _CUDA = Path("nvidia/cu13")
 
 
@@ -42,7 +45,7 @@ class Toolchain:
     """Everything that a compile needs, at canonical paths. `key` changes when any part does."""
 
     key: str
-    kind: str
+    kind: Kind
     machine: str
     cuda: str
     torch: str
@@ -78,7 +81,7 @@ class Toolchain:
         )
 
 
-def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kind: str = "index") -> Toolchain:
+def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kind: Kind = "index") -> Toolchain:
     """Fetch, unpack and lay out the toolchain; a no-op of milliseconds when it stands already.
 
     `kind` is `index` (the locked set) or `system` (nvcc of the base image; torch and build
@@ -108,14 +111,14 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     return toolchain
 
 
-def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: str, compilers: Compilers) -> str:
+def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: Kind, compilers: Compilers) -> str:
     """A key over every file of the lock that this build uses, the host compiler and the kind."""
     parts = _parts(lock, recipe.target.machine, with_cuda=kind == "index")
     used = {part: sorted(file.sha256 for file in files) for part, files in parts.items()}
     return key_of([used, kind, compilers.version, str(compilers.cxx), sys.version_info[:2], _facade_digest()])
 
 
-def _code_key(parts: Mapping[str, Sequence[LockedFile]], kind: str, machine: str) -> str:
+def _code_key(parts: Mapping[str, Sequence[LockedFile]], kind: Kind, machine: str) -> str:
     """A key of what reaches the compiled code.
 
     It is part of the canonical path, so that a new version of a build tool or of our own files

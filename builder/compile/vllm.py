@@ -12,7 +12,7 @@ from builder.compile.families import FamilyCheck, families_for
 from builder.compile.job import Job
 from builder.compile.pep517 import build_wheel
 from builder.compile.units import UnitWatch
-from builder.compile.workplace import workplace
+from builder.compile.workplace import external_folder, workplace
 from builder.model import PatchedTree
 from builder.store import atomic_write
 
@@ -21,6 +21,7 @@ def build(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     """The raw wheel as upstream makes it, in the job's output folder. Raises CompileError."""
     context = job.context
     cutlass = cutlass_folder(trees, context)
+    externals = {each.external.variable: external_folder(each, context) for each in job.externals}
     with workplace(trees[job.package.name], job.toolchain, context) as source:
         _forget_outputs(source)
         check = FamilyCheck(families_for("vllm", job.package.components, job.first_arch), job.first_arch)
@@ -29,7 +30,7 @@ def build(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
             job.out,
             job.toolchain,
             context,
-            env=_environment(job, source, cutlass),
+            env={**_environment(job, source, cutlass), **externals},
             watch=UnitWatch(context.report, "vllm", check.line),
             options=["--py-limited-api=cp38"],
         )
@@ -40,7 +41,7 @@ def _environment(job: Job, source: Path, cutlass: Path) -> dict[str, str]:
     return {
         "VLLM_TARGET_DEVICE": "cuda",
         "VLLM_VERSION_OVERRIDE": job.version,
-        "VLLM_BUILD_COMPONENTS": ";".join(job.package.components),
+        "VLLM_BUILD_COMPONENTS": ";".join(_components(job)),
         "VLLM_CUTLASS_SRC_DIR": str(cutlass),
         "TORCH_CUDA_ARCH_LIST": str(job.first_arch),
         "MAX_JOBS": str(job.jobs),
@@ -51,6 +52,12 @@ def _environment(job: Job, source: Path, cutlass: Path) -> dict[str, str]:
         "_PYTHON_HOST_PLATFORM": f"linux-{toolchain.machine}",
         **job.cache,
     }
+
+
+def _components(job: Job) -> list[str]:
+    """The recipe's extensions, and those that an external source brings."""
+    brought = [name for each in job.externals for name in each.external.components]
+    return [*job.package.components, *brought]
 
 
 def _cmake(job: Job, source: Path, cutlass: Path) -> list[str]:

@@ -11,7 +11,7 @@ from builder.compile.place import canonical_root
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
 from builder.git import Objects
-from builder.model import PatchedTree
+from builder.model import ExternalTree, PatchedTree
 from builder.store import atomic_write
 
 
@@ -29,6 +29,16 @@ def workplace(tree: PatchedTree, toolchain: Toolchain, context: Context) -> Iter
         changed = Objects(tree.git_dir).checkout(tree.tree, folder)
         context.report.note(f"{name}: {changed} source files written at {folder}")
         yield folder
+
+
+def external_folder(external: ExternalTree, context: Context) -> str:
+    """An external's tree at its canonical path: the folder that upstream's variable must name."""
+    name = external.external.name
+    folder = canonical_root() / "src" / name
+    with context.store.lock(f"build-{canonical_root().name}-{name}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        Objects(external.git_dir).checkout(external.tree, folder)
+    return str(folder / external.external.subfolder)
 
 
 def _forget_other_toolchain(folder: Path, toolchain: Toolchain) -> None:

@@ -122,6 +122,7 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
         vendored=vendored,
         prebuilt=_prebuilt(table.prebuilt),
         externals=tuple(_external(external) for external in table.externals),
+        requires=tuple(table.requires),
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -84,6 +85,7 @@ Sha256 = Annotated[str, _hex(64, "a SHA-256"), _described("^[0-9a-f]{64}$")]
 Git = Annotated[str, _shaped(r"(https|file)://[^\s@]+", "a https:// or file:// address without a login")]
 SdistName = Annotated[str, _parsed(parse_sdist_filename, "an sdist's file name", InvalidSdistFilename, InvalidVersion)]
 WheelName = Annotated[str, _parsed(parse_wheel_filename, "a wheel's file name", InvalidWheelFilename, InvalidVersion)]
+Requires = Annotated[str, _parsed(Requirement, "a requirement such as flashinfer-cubin==0.6.8", InvalidRequirement)]
 PatchName = Annotated[
     str, _shaped(r"[A-Za-z0-9_-]+/\d{4}-[A-Za-z0-9._+-]+\.patch", "a patch such as vllm/0001-slug.patch")
 ]
@@ -158,6 +160,7 @@ class PackageTable(Table):
     patches: Annotated[list[PatchName], AfterValidator(distinct)] | None = None
     components: Annotated[list[Component], AfterValidator(distinct)] = Field(default_factory=list)
     vendored: dict[Inside, Pep440] | None = None
+    requires: Annotated[list[Requires], AfterValidator(distinct)] = Field(default_factory=list)
     prebuilt: PrebuiltTable | None = None
     externals: list[ExternalTable] = Field(default_factory=list)
 

@@ -1,6 +1,6 @@
 """Recipe → SourceTree: the pinned sdist or commit, as a git tree that is proven to be the pinned one."""
 
 from builder.source.externals import ExternalsMode, fetch_externals
-from builder.source.fetch import NO_TREE, fetch_source
+from builder.source.fetch import NO_TREE, Mode, fetch_source
 
-__all__ = ["NO_TREE", "ExternalsMode", "fetch_externals", "fetch_source"]
+__all__ = ["NO_TREE", "ExternalsMode", "Mode", "fetch_externals", "fetch_source"]

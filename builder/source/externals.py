@@ -55,8 +55,12 @@ def _commit_of_tag(external: External, context: Context) -> str:
     try:
         commit = resolve(external.git, f"refs/tags/{external.tag}", context)
     except RunError as error:
-        raise FetchError(f"cannot ask for tag {external.tag}", where=external.git, remedy="run again with network") from error
+        raise FetchError(
+            f"cannot ask for tag {external.tag}", where=external.git, remedy="run again with network"
+        ) from error
     if not commit:
-        raise SourceError(f"no tag {external.tag}", where=external.git, remedy="correct the external's tag in the recipe")
+        raise SourceError(
+            f"no tag {external.tag}", where=external.git, remedy="correct the external's tag in the recipe"
+        )
     context.store.keep_record("tags", key, {"commit": commit})
     return commit

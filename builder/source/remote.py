@@ -76,8 +76,9 @@ def bring(url: str, commit: str, objects: Objects, context: Context) -> None:
 def resolve(url: str, ref: str, context: Context) -> str:
     """The commit that a ref of a remote names (an annotated tag's own commit), or nothing; raises RunError."""
     argv = [*_PATIENCE, "git", *_OPTIONS, "ls-remote", "--", url, ref, f"{ref}^{{}}"]
-    found = dict(reversed(line.split("\t", 1)) for line in context.run(argv, env=_environment(os.environ)).output.splitlines() if "\t" in line)
-    return found.get(f"{ref}^{{}}", found.get(ref, ""))
+    lines = context.run(argv, env=_environment(os.environ)).output.splitlines()
+    found = {name: commit for commit, _, name in (line.partition("\t") for line in lines)}
+    return found.get(f"{ref}^{{}}") or found.get(ref, "")
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,204 @@
+"""Each verb: read its options, call the stages, and give one document and one text."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from builder import resume
+from builder.context import Context
+from builder.errors import UsageError
+from builder.report import Report, duration, size
+from builder.store import Store
+
+ROOT = Path(__file__).parent.parent
+"""The checkout that holds recipes/ and patches/."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A parsed command line: plain words, `key=value` options, and the reporter to tell."""
+
+    words: tuple[str, ...]
+    options: Mapping[str, str]
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One document for machines, one text for people, and whether the answer is good."""
+
+    document: Mapping[str, Any]
+    text: str
+    good: bool = True
+
+
+def build(request: Request) -> Outcome:
+    """Build a recipe: sources, patches, wheels, verdicts, index."""
+    chosen = _options(request, "recipe", "source", "toolchain", "externals", "jobs", "out", "index", "store", "clean")
+    _one_of(chosen, "source", ("sdist", "git"))
+    _one_of(chosen, "toolchain", ("index", "system"))
+    _one_of(chosen, "externals", ("auto", "git", "wheel"))
+    _jobs(chosen)
+    recipe = _required(chosen, "recipe")
+    store, out = _store(chosen), _out(chosen)
+    deciding = {name: value for name, value in chosen.items() if name not in {"jobs", "store"}}
+    key = resume.fingerprint(ROOT, deciding | {"out": str(out)})
+    done = resume.earlier(store, key)
+    if done is not None:
+        return Outcome({**done, "nothing_to_do": True}, _summary(done, nothing_to_do=True))
+    from builder import pipeline
+    from builder.recipe import load
+
+    context = _context(store, out / Path(recipe).stem / "logs", request.report)
+    options = pipeline.Options(
+        root=ROOT,
+        out=out,
+        index=chosen.get("index", str(out / "index")),
+        source=chosen.get("source", "sdist"),  # type: ignore[arg-type]  checked above
+        toolchain=chosen.get("toolchain", "index"),  # type: ignore[arg-type]  checked above
+        externals=chosen.get("externals", "auto"),  # type: ignore[arg-type]  checked above
+        jobs=chosen.get("jobs", "auto"),
+    )
+    document = pipeline.build(load(recipe, ROOT), options, context)
+    store.keep_record("build", key, document)
+    return Outcome(document, _summary(document))
+
+
+def plan(request: Request) -> Outcome:
+    """Say what a build would do; changes nothing."""
+    chosen = _options(request, "recipe", "store", "out", "jobs")
+    _jobs(chosen)
+    from builder import plan as planning
+    from builder.recipe import load
+
+    context = _context(_store(chosen), _out(chosen) / "logs", request.report)
+    document = planning.plan(load(_required(chosen, "recipe"), ROOT), ROOT, context, jobs=chosen.get("jobs", "auto"))
+    return Outcome(document, planning.text(document))
+
+
+def lock(request: Request) -> Outcome:
+    """Make a recipe's toolchain lock again from its wishes (NAME.in.toml)."""
+    chosen = _options(request, "recipe")
+    from builder.fetch import candidates
+    from builder.recipe import load, make_lock, read_wants, write_lock
+
+    recipe = load(_required(chosen, "recipe"), ROOT)
+    place = ROOT / "recipes" / recipe.toolchain.lock
+    files = make_lock(read_wants(place.with_suffix(".in.toml")), candidates)
+    write_lock(place, files)
+    total = sum(file.size for file in files)
+    document = {"version": 1, "lock": str(place), "files": len(files), "bytes": total}
+    return Outcome(document, f"{place}: {len(files)} files, {size(total)} for all machines together")
+
+
+def inspect(request: Request) -> Outcome:
+    """Report what wheels, objects, cubins or folders hold."""
+    chosen = _options(request, "device", "level", words=True)
+    _one_of(chosen, "level", ("arch", "sass"))
+    from builder.inspect import inspect_path, table, to_json
+
+    if not request.words:
+        raise UsageError(
+            "inspect what?", expected="paths of wheels, .so, .o, cubins or folders", remedy="name at least one"
+        )
+    devices = tuple(chosen.get("device", "12.1").split(","))
+    level = "arch" if chosen.get("level") == "arch" else "sass"
+    files = [inspect_path(Path(word), level=level, devices=devices) for word in request.words]
+    return Outcome(to_json(files), table(files))
+
+
+def verify(request: Request) -> Outcome:
+    """Hold wheels against a recipe or a device."""
+    from builder.verify import run_verb
+
+    context = _context(_store(request.options), _out(request.options) / "logs", request.report)
+    document, text, good = run_verb(list(request.words), dict(request.options), context, ROOT)
+    return Outcome(document, text, good)
+
+
+def patches(request: Request) -> Outcome:
+    """Status, overlap, refresh and radar of a recipe's patch series."""
+    from builder.patches import run_verb
+
+    context = _context(_store(request.options), _out(request.options) / "logs", request.report)
+    document, text, good = run_verb(list(request.words), dict(request.options), context, ROOT)
+    return Outcome(document, text, good)
+
+
+def _options(request: Request, *known: str, words: bool = False) -> Mapping[str, str]:
+    unknown = [name for name in request.options if name not in known]
+    if unknown:
+        close = get_close_matches(unknown[0], known, 1)
+        hint = f", did you mean {close[0]}=?" if close else ""
+        raise UsageError(f"unknown option {unknown[0]}={hint}", expected=", ".join(f"{name}=…" for name in known))
+    if request.words and not words:
+        raise UsageError(f"unexpected word {request.words[0]!r}", expected="key=value options only")
+    return request.options
+
+
+def _required(chosen: Mapping[str, str], name: str) -> str:
+    if not chosen.get(name):
+        raise UsageError(f"which {name}?", expected=f"{name}=NAME", remedy=f"for example {name}=smoke")
+    return chosen[name]
+
+
+def _one_of(chosen: Mapping[str, str], name: str, values: tuple[str, ...]) -> None:
+    if name in chosen and chosen[name] not in values:
+        raise UsageError(
+            f"{name}={chosen[name]} is unknown", expected=" or ".join(f"{name}={value}" for value in values)
+        )
+
+
+def _jobs(chosen: Mapping[str, str]) -> None:
+    jobs = chosen.get("jobs", "auto")
+    if jobs != "auto" and not (jobs.isdigit() and int(jobs) > 0):
+        raise UsageError(f"jobs={jobs} is no number of jobs", expected="jobs=auto, or a number of at least 1")
+
+
+def _store(chosen: Mapping[str, str]) -> Store:
+    from platformdirs import user_cache_path
+
+    place = chosen.get("store") or os.environ.get("SPARK_WHEELS_STORE") or user_cache_path("spark-wheels")
+    return Store(Path(place).expanduser().resolve())
+
+
+def _out(chosen: Mapping[str, str]) -> Path:
+    return Path(chosen.get("out", ROOT / "out")).expanduser().resolve()
+
+
+def _context(store: Store, logs: Path, report: Report) -> Context:
+    return Context(store, logs / time.strftime("%Y%m%d-%H%M%S"), report=report)
+
+
+def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str:
+    target = document["target"]
+    head = "Nothing to do: all of it stands already." if nothing_to_do else "Built and verified."
+    lines = ["", f"{head} {document['recipe']} for {target['platform']} ({', '.join(target['cuda_arch'])})"]
+    for wheel in document["wheels"]:
+        origin = "" if nothing_to_do else " (from the store)" if wheel["from_store"] else " (built)"
+        lines.append(f"  {wheel['file']}{origin}")
+        lines.append(f"      {size(wheel['size'])}, sha256 {wheel['sha256']}")
+        lines += [f"      {path}: {', '.join(archs) or 'no device code'}" for path, archs in wheel["archs"].items()]
+        if wheel["prebuilt"]:
+            lines.append(f"      parts of {wheel['prebuilt']['wheel']}: {wheel['prebuilt']['reason']}")
+    if not nothing_to_do:
+        counts = document["counts"]
+        fetched = size(counts.get("bytes fetched", 0))
+        hits, misses = counts.get("cache hits", 0), counts.get("cache misses", 0)
+        lines.append(
+            f"  {duration(document['seconds']['total'])}, {fetched} fetched, compiler cache {hits} hits, {misses} misses"
+        )
+    lines += [
+        f"  wheels: {document['folder']}",
+        f"  index:  {document['index']}",
+        "Next: serve the index and install from it:",
+        f"  python3 -m http.server --directory {document['index']} 8000",
+        "  pip install --index-url http://localhost:8000/simple/ --extra-index-url YOUR_INDEX vllm",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""From upstream's raw wheel to ours: stripped, completed, tagged by its symbols, with its record."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+
+from packaging.utils import parse_wheel_filename
+
+from builder.compile.host import Compilers
+from builder.compile.metadata import edited
+from builder.compile.tags import platform_tag
+from builder.compile.wheelfile import Part, wheel_text, write_wheel
+from builder.context import Context
+from builder.errors import WheelError
+from builder.inspect.elf import link_facts, parse
+from builder.model import Prebuilt, Wheel
+from builder.store import sha256_of
+
+RECORD_NAME = "spark-wheels.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to make of a raw wheel."""
+
+    version: str
+    machine: str
+    pins: Mapping[str, str]
+    requires: tuple[str, ...]
+    record: Mapping[str, object]
+    prebuilt: Prebuilt | None = None
+    prebuilt_wheel: Path | None = None
+
+
+def assemble(raw: Path, out: Path, plan: Plan, compilers: Compilers, context: Context) -> Wheel:
+    """Write the final wheel into `out`. Raises WheelError; the raw wheel is left as it is."""
+    name, _, _, tags = parse_wheel_filename(raw.name)
+    escaped = raw.name.partition("-")[0]
+    with zipfile.ZipFile(raw) as archive, tempfile.TemporaryDirectory() as scratch:
+        old_info = _dist_info(archive.namelist(), raw)
+        new_info = f"{escaped}-{plan.version}.dist-info"
+        parts = {part.name: part for part in _payload(archive, old_info, Path(scratch), compilers, context)}
+        parts |= {part.name: part for part in _prebuilt(plan, parts)}
+        objects = {
+            path: link_facts(parse(memoryview(part.read()), path))
+            for path, part in parts.items()
+            if path.endswith(".so")
+        }
+        platform = platform_tag(objects, plan.machine) if objects else "any"
+        tag = _tag(tags, platform)
+        info = _info_parts(archive, old_info, new_info, tag, plan)
+        path = out / f"{escaped}-{plan.version}-{tag}.whl"
+        write_wheel(path, [*parts.values(), *info], new_info)
+    return Wheel(path, sha256_of(path), path.stat().st_size, str(name), plan.version, tag)
+
+
+def _dist_info(names: Iterable[str], raw: Path) -> str:
+    found = sorted({name.split("/", 1)[0] for name in names if name.split("/", 1)[0].endswith(".dist-info")})
+    if len(found) != 1:
+        raise WheelError(
+            f"{len(found)} dist-info folders", where=str(raw), expected="one", remedy="look at the build's log"
+        )
+    return found[0]
+
+
+def _payload(
+    archive: zipfile.ZipFile, dist_info: str, scratch: Path, compilers: Compilers, context: Context
+) -> Iterable[Part]:
+    for info in archive.infolist():
+        if info.is_dir() or info.filename.startswith(f"{dist_info}/"):
+            continue
+        mode = 0o755 if (info.external_attr >> 16) & 0o100 else 0o644
+        if info.filename.endswith(".so"):
+            data = _stripped(archive.read(info), scratch / Path(info.filename).name, compilers, context)
+            yield Part(info.filename, data, 0o755)
+        else:
+            yield Part(info.filename, partial(archive.read, info), mode)
+
+
+def _stripped(data: bytes, place: Path, compilers: Compilers, context: Context) -> bytes:
+    """Without local symbols, which carry nvcc's temporary names and differ from build to build."""
+    place.write_bytes(data)
+    context.run([compilers.strip, "--strip-unneeded", place])
+    return place.read_bytes()
+
+
+def _prebuilt(plan: Plan, built: Mapping[str, Part]) -> Iterable[Part]:
+    """Files of the official wheel that the recipe takes over, as they are; what we built stays."""
+    if plan.prebuilt is None or plan.prebuilt_wheel is None:
+        return
+    archive = zipfile.ZipFile(plan.prebuilt_wheel)
+    for pattern in plan.prebuilt.files:
+        names = [name for name in archive.namelist() if fnmatch(name, pattern)]
+        if not names:
+            raise WheelError(
+                f"no file matches {pattern}",
+                where=plan.prebuilt.wheel,
+                expected="each of the recipe's prebuilt patterns matches a file",
+                remedy="correct the pattern in the recipe",
+            )
+        for name in names:
+            if name not in built:
+                yield Part(name, partial(archive.read, name), 0o755 if name.endswith(".so") else 0o644)
+
+
+def _tag(tags: Iterable[object], platform: str) -> str:
+    heads = {str(tag).rsplit("-", 1)[0] for tag in tags}
+    return f"{'.'.join(sorted(heads))}-{platform}"
+
+
+def _info_parts(archive: zipfile.ZipFile, old: str, new: str, tag: str, plan: Plan) -> Sequence[Part]:
+    made = {"METADATA", "WHEEL", "RECORD", RECORD_NAME}
+    kept = [
+        Part(f"{new}/{name.removeprefix(f'{old}/')}", archive.read(name))
+        for name in archive.namelist()
+        if name.startswith(f"{old}/") and not name.endswith("/") and name.removeprefix(f"{old}/") not in made
+    ]
+    metadata = edited(
+        archive.read(f"{old}/METADATA").decode(), version=plan.version, pins=plan.pins, requires=plan.requires
+    )
+    record = json.dumps(dict(plan.record), sort_keys=True, indent=1)
+    return [
+        *kept,
+        Part(f"{new}/METADATA", metadata.encode()),
+        Part(f"{new}/WHEEL", wheel_text([tag]).encode()),
+        Part(f"{new}/{RECORD_NAME}", f"{record}\n".encode()),
+    ]

@@ -1,0 +1,126 @@
+"""FlashInfer: its Python wheel by its own backend, and our cache of modules compiled ahead of time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from builder.compile.job import Job
+from builder.compile.pep517 import build_wheel
+from builder.compile.place import canonical_root
+from builder.compile.units import UnitWatch
+from builder.compile.wheelfile import Part, new_wheel
+from builder.compile.workplace import workplace
+from builder.errors import CompileError, RunError
+from builder.model import PatchedTree
+from builder.store import atomic_write
+
+_SPECS = Path(__file__).parent / "facade" / "flashinfer_specs.py"
+_META = '"""Build metadata for flashinfer package."""\n__version__ = "{version}"\n__git_version__ = "{commit}"\n'
+_CACHE_INIT = '''"""FlashInfer modules compiled ahead of time for {archs}; FlashInfer finds them by itself."""
+
+from pathlib import Path
+
+__version__ = "{version}"
+
+
+def get_jit_cache_dir() -> str:
+    """The folder that holds <module>/<module>.so."""
+    return str(Path(__file__).parent / "jit_cache")
+'''
+
+
+def build_python(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
+    """The pure-Python wheel, by FlashInfer's own PEP 517 backend. Raises CompileError."""
+    with workplace(trees[job.package.name], job.toolchain, job.context) as source:
+        _write_version(source, job)
+        watch = UnitWatch(job.context.report, "flashinfer-python")
+        return build_wheel(source, job.out, job.toolchain, job.context, env={}, watch=watch)
+
+
+def build_jit_cache(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
+    """The wheel flashinfer-jit-cache with the recipe's modules. Raises CompileError."""
+    with workplace(trees[job.package.source], job.toolchain, job.context) as source:
+        _write_version(source, job)
+        build = canonical_root() / "src" / "flashinfer-jit"
+        env = _environment(job)
+        _write_ninja(job, source, build, env)
+        _run_ninja(job, build, env)
+        return _wheel(job, build)
+
+
+def _write_version(source: Path, job: Job) -> None:
+    package = job.recipe.package(job.package.source or job.package.name)
+    meta = _META.format(version=job.sibling_versions[package.name], commit=package.commit)
+    for name, text in (("flashinfer/_build_meta.py", meta), ("version.txt", f"{package.version}\n")):
+        if not (source / name).is_file() or (source / name).read_text(encoding="utf-8") != text:
+            atomic_write(source / name, text.encode())
+
+
+def _environment(job: Job) -> dict[str, str]:
+    toolchain = job.toolchain
+    sccache = toolchain.bin / "sccache"
+    return (
+        toolchain.environment()
+        | {
+            "FLASHINFER_CUDA_ARCH_LIST": str(job.first_arch),
+            "FLASHINFER_NVCC": f"{sccache} {toolchain.cuda_home}/bin/nvcc",
+            "CXX": f"{sccache} {toolchain.compilers.cxx}",
+            "CC": str(toolchain.compilers.cxx),
+            "FLASHINFER_WORKSPACE_BASE": str(canonical_root() / "src"),
+        }
+        | dict(job.cache)
+    )
+
+
+def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) -> None:
+    build.mkdir(parents=True, exist_ok=True)
+    asked = json.dumps({"source": str(source), "build": str(build), "modules": list(job.package.components)})
+    try:
+        said = job.context.run([job.toolchain.python, _SPECS, asked], env=env, cwd=build).output
+    except RunError as error:
+        raise CompileError(
+            "FlashInfer's generators failed",
+            where="flashinfer-jit-cache",
+            expected=error.expected,
+            remedy="look at the patches of flashinfer-python",
+        ) from error
+    answer = json.loads(said.strip().splitlines()[-1])
+    if answer["unknown"]:
+        near = {name: get_close_matches(name, answer["ahead_of_time"], 1) for name in answer["unknown"]}
+        hints = "; ".join(f"{name} (nearest: {close[0]})" if close else name for name, close in near.items())
+        raise CompileError(
+            f"FlashInfer makes no module {hints}",
+            where="the recipe's components of flashinfer-jit-cache",
+            expected=f"one of its {len(answer['ahead_of_time'])} modules for {job.first_arch}, or an XQA module's name",
+            remedy="correct the component's name",
+        )
+
+
+def _run_ninja(job: Job, build: Path, env: Mapping[str, str]) -> None:
+    watch = UnitWatch(job.context.report, "flashinfer-jit-cache")
+    log = job.context.logs / "flashinfer-jit-cache.log"
+    argv: list[str | Path] = [job.toolchain.bin / "ninja", "-C", build, "-f", "build.ninja", f"-j{job.jobs}", "-k", "1"]
+    try:
+        job.context.run(argv, env=env, log=log, on_line=watch)
+    except RunError as error:
+        raise watch.error(str(log)) from error
+
+
+def _wheel(job: Job, build: Path) -> Path:
+    init = _CACHE_INIT.format(version=job.version, archs=job.first_arch)
+    parts = [Part("flashinfer_jit_cache/__init__.py", init.encode())]
+    for module in sorted(job.package.components):
+        library = build / "cached_ops" / module / f"{module}.so"
+        parts.append(Part(f"flashinfer_jit_cache/jit_cache/{module}/{module}.so", library.read_bytes(), 0o755))
+    return new_wheel(
+        job.out,
+        name="flashinfer-jit-cache",
+        version=job.version,
+        tag=f"py3-none-linux_{job.toolchain.machine}",
+        parts=parts,
+        requires=[f"flashinfer-python=={job.sibling_versions['flashinfer-python']}"],
+        summary=f"FlashInfer modules compiled ahead of time for {job.first_arch}",
+    )

@@ -1,0 +1,219 @@
+"""The ordered stages as one visible tuple, and the rules of resuming.
+
+A stage is resumed by content: each keeps its result in the store under a key of what it read,
+so a killed or repeated run does again only what is not there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from builder import compile as compiling
+from builder import publish, verify
+from builder.context import Context
+from builder.model import ExternalTree, Package, PatchedTree, Recipe, SourceTree, VerifiedWheel, Wheel
+from builder.patches import apply_series
+from builder.recipe import locked
+from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
+from builder.store import sha256_of
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to build, as the command line says it; `root` is the checkout with recipes/ and patches/."""
+
+    root: Path
+    out: Path
+    index: str
+    source: Mode = "sdist"
+    toolchain: compiling.Kind = "index"
+    externals: ExternalsMode = "auto"
+    jobs: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """The recipe with its upstream trees, by package, and the externals of each package."""
+
+    recipe: Recipe
+    trees: Mapping[str, SourceTree]
+    externals: Mapping[str, tuple[ExternalTree, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The same with every series applied."""
+
+    recipe: Recipe
+    trees: Mapping[str, PatchedTree]
+    externals: Mapping[str, tuple[ExternalTree, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Wheels that nobody has checked, and which of them came from the store."""
+
+    patched: Patched
+    wheels: Mapping[str, Wheel]
+    cached: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Wheels with a good verdict."""
+
+    built: Built
+    wheels: Mapping[str, VerifiedWheel]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Where the verified wheels are: a folder of their own, and the index."""
+
+    verified: Verified
+    folder: Path
+    files: tuple[Path, ...]
+    index: str
+
+
+def fetch_sources(recipe: Recipe, options: Options, context: Context) -> Sourced:
+    """Bring every upstream tree that the recipe's packages need, proven to be the pinned one."""
+    own = [package for package in recipe.packages if not package.source]
+    trees = {p.name: fetch_source(p, context, mode=options.source) for p in own}
+    externals = {p.name: fetch_externals(p, context, mode=options.externals) for p in own}
+    return Sourced(recipe, trees, externals)
+
+
+def apply_patches(sourced: Sourced, options: Options, context: Context) -> Patched:
+    """Apply each package's series exactly; nothing is changed by one that does not apply."""
+    own = [package for package in sourced.recipe.packages if not package.source]
+    trees = {p.name: apply_series(p, sourced.trees[p.name], context, options.root) for p in own}
+    for tree in trees.values():
+        for patch in tree.applied:
+            context.report.note(f"{patch.file}: {patch.state}")
+    return Patched(sourced.recipe, trees, sourced.externals)
+
+
+def compile_wheels(patched: Patched, options: Options, context: Context) -> Built:
+    """Lay out the toolchain and make each package's wheel, or take it from the store."""
+    recipe = patched.recipe
+    lock = locked(recipe, options.root)
+    with context.report.step("toolchain"):
+        toolchain = compiling.prepare(recipe, lock, context, kind=options.toolchain)
+    results: dict[str, compiling.Compiled] = {}
+    with compiling.compiler_cache(toolchain, context) as cache:
+        for package in recipe.packages:
+            with context.report.step(f"compile {package.name}"):
+                results[package.name] = compiling.compile_package(
+                    recipe,
+                    package,
+                    patched.trees,
+                    patched.externals.get(package.name, ()),
+                    toolchain,
+                    context,
+                    jobs=compiling.job_count(options.jobs),
+                    cache=cache,
+                )
+    cached = frozenset(name for name, result in results.items() if result.cached)
+    return Built(patched, {name: result.wheel for name, result in results.items()}, cached)
+
+
+def verify_wheels(built: Built, options: Options, context: Context) -> Verified:
+    """Prove each wheel from its own bytes; a bad verdict stops the line."""
+    del options
+    recipe = built.patched.recipe
+    return Verified(
+        built,
+        {p.name: verify.verify_wheel(built.wheels[p.name], recipe, p, context) for p in recipe.packages},
+    )
+
+
+def publish_wheels(verified: Verified, options: Options, context: Context) -> Shipped:
+    """Put the wheels into their folder and into the index."""
+    recipe = verified.built.patched.recipe
+    folder = options.out / recipe.name / "wheels"
+    wheels = tuple(verified.wheels.values())
+    files = tuple(_place(each.wheel, folder) for each in wheels)
+    for stale in set(folder.glob("*.whl")) - set(files):
+        stale.unlink()
+    published = publish.publish(wheels, options.index)
+    context.report.note(f"index: {options.index} ({len(published.added)} added)")
+    return Shipped(verified, folder, files, options.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One arrow of the line: its name and the function that makes the next record."""
+
+    name: str
+    run: Callable[[Any, Options, Context], Any]
+
+
+LINE: tuple[Stage, ...] = (
+    Stage("source", fetch_sources),
+    Stage("patches", apply_patches),
+    Stage("compile", compile_wheels),
+    Stage("verify", verify_wheels),
+    Stage("publish", publish_wheels),
+)
+"""recipe → sources → patched trees → wheels → verified wheels → index. A test holds the types together."""
+
+
+def build(recipe: Recipe, options: Options, context: Context) -> dict[str, object]:
+    """Run the whole line; returns the summary document. Raises the error of the stage that failed."""
+    started = time.monotonic()
+    value: Any = recipe
+    for stage in LINE:
+        with context.report.step(f"{stage.name} {recipe.name}"):
+            value = stage.run(value, options, context)
+    return _document(value, context, time.monotonic() - started)
+
+
+def _place(wheel: Wheel, folder: Path) -> Path:
+    place = folder / wheel.path.name
+    if not (place.is_file() and place.stat().st_size == wheel.size and sha256_of(place) == wheel.sha256):
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{wheel.path.name}.part"
+        shutil.copyfile(wheel.path, partial)
+        partial.replace(place)
+    return place
+
+
+def _document(shipped: Shipped, context: Context, seconds: float) -> dict[str, object]:
+    built = shipped.verified.built
+    recipe = built.patched.recipe
+    return {
+        "version": 1,
+        "recipe": recipe.name,
+        "target": {"platform": recipe.target.platform, "cuda_arch": [str(arch) for arch in recipe.target.cuda_arch]},
+        "wheels": [_wheel_entry(package, shipped) for package in recipe.packages],
+        "folder": str(shipped.folder),
+        "index": shipped.index,
+        "logs": str(context.logs),
+        "counts": dict(context.report.counters),
+        "seconds": {name: round(taken, 1) for name, taken in context.report.timings.items()}
+        | {"total": round(seconds, 1)},
+    }
+
+
+def _wheel_entry(package: Package, shipped: Shipped) -> dict[str, object]:
+    built = shipped.verified.built
+    wheel, verdict = built.wheels[package.name], shipped.verified.wheels[package.name].verdict
+    taken = package.prebuilt if package.prebuilt and not built.patched.externals.get(package.name) else None
+    tree = built.patched.trees[package.source or package.name]
+    return {
+        "name": wheel.name,
+        "version": wheel.version,
+        "file": wheel.path.name,
+        "sha256": wheel.sha256,
+        "size": wheel.size,
+        "from_store": package.name in built.cached,
+        "archs": {path: list(archs) for path, archs in sorted(verdict.archs.items())},
+        "patches": [asdict(patch) for patch in tree.applied],
+        "prebuilt": None if taken is None else {"wheel": taken.wheel, "sha256": taken.sha256, "reason": taken.reason},
+    }

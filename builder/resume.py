@@ -1,0 +1,44 @@
+"""Whether a build has anything to do, answered in milliseconds from the checkout's own bytes.
+
+The stages resume by content; this asks the question before any of them is even imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from builder.store import Store, key_of, sha256_of
+
+_SETTINGS = ("SPARK_WHEELS_ROOT", "CUDA_HOME")
+
+
+def fingerprint(root: Path, options: Mapping[str, str]) -> str:
+    """A key of all that decides a build's result: our code, recipes, patches, options, Python."""
+    folders = (Path(__file__).parent, root / "recipes", root / "patches")
+    files = {str(path): sha256_of(path) for folder in folders for path in _files(folder)}
+    settings = {name: os.environ.get(name, "") for name in _SETTINGS}
+    return key_of([files, dict(options), settings, sys.version_info[:3]])
+
+
+def earlier(store: Store, key: str) -> dict[str, Any] | None:
+    """The summary of an earlier build with that key, if all that it made still stands."""
+    document = store.record("build", key)
+    return document if document is not None and _stands(document) else None
+
+
+def _files(folder: Path) -> Sequence[Path]:
+    found = (path for path in folder.rglob("*") if "__pycache__" not in path.parts and path.is_file())
+    return sorted(found)
+
+
+def _stands(document: Mapping[str, Any]) -> bool:
+    folder = Path(document["folder"])
+    places = [(folder / wheel["file"], wheel["size"]) for wheel in document["wheels"]]
+    index = document["index"]
+    return all(path.is_file() and path.stat().st_size == size for path, size in places) and (
+        "://" in index or Path(index, "simple", "index.html").is_file()
+    )
