@@ -1,0 +1,82 @@
+"""CASE 2 and the instruction classes, on code that the pinned compiler made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.inspect import KernelFacts, inspect_path
+
+
+def one(path: Path, name: str) -> KernelFacts:
+    return next(kernel for kernel in inspect_path(path).objects[0].kernels if name in kernel.name)
+
+
+@pytest.mark.parametrize("name", ["guard_sm_121a.o", "guard_ptx_121a.o"])
+@pytest.mark.parametrize(
+    ("kernel", "trap_only", "empty"),
+    [
+        ("12guarded_trap", True, False),
+        ("19guarded_printf_trap", True, False),
+        ("13guarded_empty", False, True),
+        ("7checked", False, False),
+        ("15both_paths_trap", True, False),
+    ],
+)
+def test_a_wrong_guard_is_seen(samples: Path, name: str, kernel: str, *, trap_only: bool, empty: bool) -> None:
+    found = one(samples / name, kernel)
+    assert (found.trap_only, found.empty) == (trap_only, empty)
+
+
+@pytest.mark.parametrize("kernel", ["12guarded_trap", "19guarded_printf_trap", "13guarded_empty", "7checked"])
+def test_the_right_architecture_passes(samples: Path, kernel: str) -> None:
+    found = one(samples / "guard_sm_120.o", kernel)
+    assert not found.trap_only
+    assert not found.empty
+
+
+@pytest.mark.parametrize("arch", ["75", "80", "90a", "121a"])
+@pytest.mark.parametrize("kernel", ["calls", "table", "diverges"])
+def test_paths_through_calls_tables_and_barriers_reach_the_exit(samples: Path, arch: str, kernel: str) -> None:
+    found = one(samples / f"flow_sm_{arch}.cubin", kernel)
+    assert not found.trap_only
+    assert found.instructions()["BPT.TRAP"] == 1
+
+
+@pytest.mark.parametrize("arch", ["75", "80", "90a", "121a"])
+def test_a_loop_without_a_way_out_never_exits(samples: Path, arch: str) -> None:
+    found = one(samples / f"flow_sm_{arch}.cubin", "forever")
+    assert found.trap_only
+    assert found.instructions()["BPT.TRAP"] == 0
+
+
+CLASSES_BY_ARCH = {
+    "75": {"HMMA": 1, "IMMA": 1},
+    "80": {"HMMA": 2, "IMMA": 1},
+    "89": {"HMMA": 2, "IMMA": 1, "QMMA": 1, "F2FP.FP8": 4},
+    "90a": {"HMMA": 2, "IMMA": 1, "HGMMA": 1, "F2FP.FP8": 4},
+    "100a": {"HMMA": 2, "IMMA": 1, "UTCMMA": 1, "F2FP.FP8": 4, "F2FP.E2M1": 2},
+    "120f": {"HMMA": 2, "IMMA": 1, "QMMA": 2, "OMMA": 1, "F2FP.FP8": 4, "F2FP.E2M1": 2},
+    "121a": {"HMMA": 2, "IMMA": 1, "QMMA": 2, "OMMA": 1, "F2FP.FP8": 4, "F2FP.E2M1": 2},
+}
+
+
+@pytest.mark.parametrize(("arch", "expected"), CLASSES_BY_ARCH.items())
+def test_every_class_is_counted(samples: Path, arch: str, expected: dict[str, int]) -> None:
+    instructions = inspect_path(samples / f"mma_sm_{arch}.cubin").objects[0].code[0].instructions
+    assert {name: count for name, count in (instructions or {}).items() if count} == expected
+
+
+def test_ptx_shows_what_its_machine_code_will(samples: Path) -> None:
+    text = inspect_path(samples / "mma_ptx_121a.ptx").objects[0]
+    code = inspect_path(samples / "mma_sm_121a.cubin").objects[0]
+    assert {k.name: k.counts for k in text.kernels} == {k.name: k.counts for k in code.kernels}
+
+
+def test_a_device_function_is_no_kernel_but_its_code_counts(samples: Path) -> None:
+    found = inspect_path(samples / "relocatable.o").objects[0]
+    assert len(found.kernels) == 4
+    assert found.code[0].instructions is not None
+    assert found.code[0].instructions["BPT.TRAP"] == 2
+    assert sum(kernel.instructions()["BPT.TRAP"] for kernel in found.kernels) == 1
