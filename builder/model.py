@@ -215,11 +215,23 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """A finding that is known and excused, with the reason that the recipe gives."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """Everything that verify found of one wheel; good when there are no findings."""
+    """Everything that verify found of one wheel; good when there are no findings but accepted ones.
+
+    `archs` has the exact architectures of each object's code, by its path.
+    """
 
     findings: tuple[Finding, ...]
     archs: dict[str, tuple[str, ...]]
+    accepted: tuple[Accepted, ...] = ()
 
     @property
     def good(self) -> bool:

@@ -25,6 +25,7 @@ from builder.model import Arch
 from builder.recipe.problems import Problem, did_you_mean, listed
 
 PINS = ("version", "commit", "git", "sdist", "sha256", "tree", "result_tree")
+VERIFY_TABLES = ("instructions", "exceptions")
 INHERITED = (*PINS, "git_tree", "patches", "vendored")
 _Table = Mapping[str, object]
 
@@ -51,6 +52,7 @@ def _all(raw: _Table, root: Path) -> Iterator[tuple[str, str]]:
     yield from (("[toolchain]", text) for text in _lock(raw, root))
     yield from (("[target]", text) for text in _archs(raw))
     yield from (("[[verify.instructions]]", text) for text in _instructions(raw))
+    yield from _verified(raw)
 
 
 def name_faults(raw: _Table, file: Path) -> Iterator[Problem]:
@@ -164,6 +166,16 @@ def _instructions(raw: _Table) -> Iterator[str]:
                 f"{_text(rule, 'object')} must hold {needs}, {known[needs]['what']}, which {archs[0]} does not have; "
                 f"put one of {listed(known[needs]['archs'])} first in [target] cuda_arch"
             )
+
+
+def _verified(raw: _Table) -> Iterator[tuple[str, str]]:
+    """A rule of [verify] for a package that does not exist would never be asked."""
+    verify, names = _table(raw, "verify"), [_text(package, "name") for package in _tables(raw, "package")]
+    asked = [(f"[[verify.{key}]]", _text(rule, "package")) for key in VERIFY_TABLES for rule in _tables(verify, key)]
+    asked += [("[verify] max_wheel_mb", name) for name in _table(verify, "max_wheel_mb")]
+    for table, name in asked:
+        if name and name not in names:
+            yield table, f"package: no [[package]] is named {name!r}{did_you_mean(name, names)}"
 
 
 def _can(arch: Arch, archs: list[str]) -> bool:

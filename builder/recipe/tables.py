@@ -18,6 +18,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from builder.model import Arch
 
 PLATFORMS = ("linux-aarch64", "linux-x86_64")
+VERIFY_RULES = (
+    *("arch", "jit", "none", "trap", "empty", "instruction"),
+    *("machine", "bundled", "cuda-major", "glibc", "library", "symbol"),
+    *("wheel-name", "wheel-version", "wheel-tags", "dist-info", "record", "stray", "binary"),
+    *("torch", "component", "patch", "size"),
+)
+"""Rules of builder.verify that an exception can name; a test there holds the two together."""
 _NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 
 
@@ -58,6 +65,15 @@ def _platform(value: str) -> str:
     if value not in PLATFORMS:
         raise ValueError(f"{value!r} is not one of {', '.join(PLATFORMS)}")
     return value
+
+
+def _one_of(known: tuple[str, ...]) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in known:
+            raise ValueError(f"{value!r} is not one of {', '.join(known)}")
+        return value
+
+    return AfterValidator(check)
 
 
 def _arch(value: str) -> str:
@@ -166,27 +182,36 @@ class PackageTable(Table):
 
 
 class InstructionRule(Table):
-    """Objects matching `object` must hold `needs` in the kernels matching `kernel` (shell patterns)."""
+    """In the wheel of `package`, every kernel that matches `kernel` in an object that matches `object` holds `needs`.
 
+    Patterns are shell patterns; `kernel` is held against mangled names, in which identifiers stand as written.
+    """
+
+    package: Name
     object: Annotated[str, Field(min_length=1)]
     kernel: Annotated[str, Field(min_length=1)] = "*"
     needs: Annotated[str, Field(min_length=1)]
 
 
 class ExceptionRule(Table):
-    """A finding that is known and accepted, with its reason."""
+    """A finding that is known and accepted, with its reason. `name` narrows it to kernels or symbols (mangled).
 
+    Once nothing needs it any more, it is a finding itself.
+    """
+
+    package: Name
     object: Annotated[str, Field(min_length=1)]
-    rule: Annotated[str, Field(min_length=1)]
+    rule: Annotated[str, _one_of(VERIFY_RULES), Field(json_schema_extra={"enum": list(VERIFY_RULES)})]
+    name: Annotated[str, Field(min_length=1)] = "*"
     reason: Annotated[str, Field(min_length=1)]
 
 
 class VerifyTable(Table):
-    """What the result must show, beyond what `[target]` implies."""
+    """What the results must show, beyond what `[target]` implies. `max_wheel_mb` is by package, in 10^6 bytes."""
 
     instructions: list[InstructionRule] = Field(default_factory=list)
     exceptions: list[ExceptionRule] = Field(default_factory=list)
-    max_wheel_mb: Annotated[int, Field(gt=0)] | None = None
+    max_wheel_mb: dict[Name, Annotated[int, Field(gt=0)]] = Field(default_factory=dict)
 
 
 class RecipeFile(Table):

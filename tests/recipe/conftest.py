@@ -62,6 +62,7 @@ commit = "COMMIT"
 variable = "VLLM_FLASH_ATTN_SRC_DIR"
 
 [[verify.instructions]]
+package = "vllm"
 object = "vllm/_C_stable_libtorch.abi3.so"
 needs = "OMMA"
 """.replace("COMMIT", "a1" * 20).replace("DIGEST", "b2" * 32)

@@ -33,11 +33,11 @@ def test_a_package_is_changed_key_by_key_and_others_stay(root: Path, write: Writ
 
 
 def test_tables_merge_and_arrays_replace(root: Path, write: Write) -> None:
-    write("child", text='extends = "good"\n[target]\ncuda_arch = ["12.0f"]\n[verify]\nmax_wheel_mb = 3\n')
+    write("child", text='extends = "good"\n[target]\ncuda_arch = ["12.0f"]\n[verify]\nmax_wheel_mb = { vllm = 3 }\n')
     child = load("child", root)
     assert [str(arch) for arch in child.target.cuda_arch] == ["12.0f"]
     assert child.target.python == "3.12"
-    assert child.verify["max_wheel_mb"] == 3
+    assert child.verify["max_wheel_mb"] == {"vllm": 3}
     assert child.verify["instructions"]
 
 

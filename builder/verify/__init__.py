@@ -1,0 +1,20 @@
+"""Facts and expectations to a verdict: proof from machine code of what a wheel is.
+
+`verify_wheel` is the only place that makes a VerifiedWheel; `judge` is pure.
+"""
+
+from builder.verify.check import examine, verify_wheel
+from builder.verify.expect import Exempt, Expectations, Proof, expectations_for, for_device
+from builder.verify.judge import Evidence, judge
+
+__all__ = [
+    "Evidence",
+    "Exempt",
+    "Expectations",
+    "Proof",
+    "examine",
+    "expectations_for",
+    "for_device",
+    "judge",
+    "verify_wheel",
+]

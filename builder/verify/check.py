@@ -1,0 +1,78 @@
+"""The thin effect: read the wheel, judge it, and make a VerifiedWheel of it or refuse."""
+
+from __future__ import annotations
+
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+from builder.context import Context
+from builder.errors import DigestError, NegativeVerdict
+from builder.inspect import FileFacts, inspect_path
+from builder.model import Finding, Package, Recipe, Verdict, VerifiedWheel, Wheel
+from builder.verify.expect import Expectations, expectations_for
+from builder.verify.judge import Evidence, judge
+from builder.verify.names import readable
+from builder.verify.wheelrules import Contents
+
+
+def verify_wheel(
+    wheel: Wheel, recipe: Recipe, package: Package, context: Context, root: Path | None = None
+) -> VerifiedWheel:
+    """Prove from its bytes that the wheel is what the recipe asks for; the only maker of a VerifiedWheel.
+
+    `root` holds recipes/ and patches/; left out, it is the folder above the recipe's. Raises NegativeVerdict with
+    every finding, DigestError when the file is no longer the one that was built, InspectError when it is unreadable.
+    """
+    root = root or recipe.path.resolve().parent.parent
+    with context.report.step(f"verify {wheel.path.name}"):
+        verdict, file = examine(wheel.path, expectations_for(recipe, package, root), context)
+        if file.sha256 != wheel.sha256:
+            raise DigestError(
+                f"{wheel.path.name} changed after it was built",
+                where=str(wheel.path),
+                expected=f"sha256 {wheel.sha256}, got {file.sha256}",
+                remedy="build it again",
+            )
+        for accepted in verdict.accepted:
+            context.report.note(f"accepted: {accepted.finding.where}: {accepted.finding.rule} ({accepted.reason})")
+        if not verdict.good:
+            raise refusal(verdict, wheel.path)
+        return VerifiedWheel(wheel, verdict)
+
+
+def examine(path: Path, wanted: Expectations, context: Context) -> tuple[Verdict, FileFacts]:
+    """Observe one file or folder and judge it. Raises InspectError when it cannot be read."""
+    file = inspect_path(path, devices=(wanted.device,))
+    verdict = judge(Evidence(file, contents_of(path, file)), wanted)
+    return readable(verdict, context.run), file
+
+
+def contents_of(path: Path, file: FileFacts) -> Contents:
+    """File names and requirements of a wheel; nothing of other files."""
+    if file.wheel is None:
+        return Contents()
+
+    def read(name: str) -> bytes | None:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(name) if name in archive.NameToInfo else None
+
+    with zipfile.ZipFile(path) as archive:
+        names = tuple(archive.namelist())
+    metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
+    return Contents(names, tuple(map(str, metadata.get_all("Requires-Dist") or ())), read)
+
+
+def refusal(verdict: Verdict, path: Path) -> NegativeVerdict:
+    """The verdict as an error: every finding with its cause and remedy."""
+    count = len(verdict.findings)
+    return NegativeVerdict(
+        f"{path.name} is not what was asked for: {count} finding{'' if count == 1 else 's'}\n" + told(verdict.findings),
+        where=str(path),
+        remedy="mend what each finding names and build again; a known exception is a line in [[verify.exceptions]]",
+    )
+
+
+def told(findings: tuple[Finding, ...]) -> str:
+    """Findings for people, two lines each."""
+    return "\n".join(f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings)

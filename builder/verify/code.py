@@ -1,0 +1,122 @@
+"""Rules over machine code: what runs on the device as it is, what cannot, and what computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from builder.inspect.devices import How, capability, launches
+from builder.inspect.facts import ImageFacts, KernelFacts, ObjectFacts
+from builder.verify.expect import Expectations, Proof
+from builder.verify.rules import Fault
+
+_LAUNCHERS = ("__cudaRegisterFatBinary", "__cudaRegisterFunction", "cudaLaunchKernel", "cudaLaunchKernelExC")
+
+Launch = tuple[How, KernelFacts]
+
+
+def label(image: ImageFacts) -> str:
+    """`sm_120f` for machine code, `compute_120f` for PTX."""
+    return image.arch.replace("sm_", "compute_") if image.kind == "ptx" else image.arch
+
+
+def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Fault]:
+    """Everything that the objects' device code contradicts."""
+    device = capability(wanted.device)
+    for found in objects:
+        runs = list(launches(found.images, device).values())
+        yield from _archs(found, runs, wanted)
+        yield from _hollow(found, runs, wanted)
+    for proof in wanted.proofs:
+        yield from _proof(objects, proof, wanted)
+
+
+def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
+    """No code at all, no code that runs there, kernels that run only after compiling, and archs nobody asked for."""
+    have = ", ".join(sorted({label(image) for image in found.images})) or "none"
+    asked = ", ".join(wanted.archs) or f"code that runs on {wanted.device}"
+    if not found.images:
+        if set(_LAUNCHERS) & set(found.elf.undefined):
+            yield _arch(found, f"it launches kernels and holds no device code; asked for {asked}, found none")
+        return
+    ways = [how for how, _ in runs]
+    if runs and "native" not in ways:
+        fate = f"{ways.count('jit')} kernels would be compiled there at load, {ways.count('none')} cannot run"
+        yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {have} ({fate})")
+        return
+    strange = sorted({label(image) for image in found.images} - set(wanted.archs)) if wanted.archs else []
+    if strange:
+        yield _arch(found, f"code for {', '.join(strange)}, which nobody asked for: asked for {asked}, found {have}")
+    yield from _elsewhere(found, runs, wanted)
+
+
+def _arch(found: ObjectFacts, message: str) -> Fault:
+    remedy = "check the arch list that configure printed for this part, and the patches that mend arch lists"
+    return Fault("arch", found.path, message, remedy)
+
+
+def _elsewhere(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
+    for how, kernel in runs:
+        if how == "jit":
+            yield Fault(
+                "jit",
+                found.path,
+                f"kernels that {wanted.device} has to compile from PTX at load: {{}}",
+                f"build them for {wanted.archs[0] if wanted.archs else wanted.device}: mend the part's arch list",
+                kernel.name,
+            )
+        elif how == "none" and wanted.strict:
+            yield Fault(
+                "none",
+                found.path,
+                f"kernels that cannot run on {wanted.device} (they are for {kernel.arch}): {{}}",
+                "build them for the device, or leave their sources out",
+                kernel.name,
+            )
+
+
+def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
+    for how, kernel in runs:
+        if how == "none":
+            continue
+        if kernel.trap_only:
+            yield Fault(
+                "trap",
+                found.path,
+                f"kernels of which no path reaches a normal end on {wanted.device}, they only trap: {{}}",
+                "a guard on __CUDA_ARCH__ left them out: widen it to the device's family, or do not build them",
+                kernel.name,
+            )
+        if kernel.empty:
+            yield Fault(
+                "empty",
+                found.path,
+                f"kernels that do nothing on {wanted.device} and report nothing: {{}}",
+                "a guard on __CUDA_ARCH__ left their bodies out: widen it to the device's family",
+                kernel.name,
+            )
+
+
+def _proof(objects: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) -> Iterator[Fault]:
+    matching = [found for found in objects if fnmatchcase(found.path, proof.object)]
+    kernels = [
+        (found, how, kernel)
+        for found in matching
+        for how, kernel in launches(found.images, capability(wanted.device)).values()
+        if fnmatchcase(kernel.name, proof.kernel)
+    ]
+    if not kernels:
+        what = f"has a kernel like {proof.kernel}" if matching else "is there"
+        message = f"nothing {what}, where {proof.needs} is to be proven"
+        yield Fault(
+            "instruction", proof.object, message, "build that part, or mend the rule in [[verify.instructions]]"
+        )
+    for found, how, kernel in kernels:
+        if how != "native" or not kernel.instructions().get(proof.needs):
+            yield Fault(
+                "instruction",
+                found.path,
+                f"kernels like {proof.kernel} without {proof.needs} in code that runs on {wanted.device}: {{}}",
+                "their source took another path: check the arch they were built for, and its guards",
+                kernel.name,
+            )

@@ -1,0 +1,106 @@
+"""Rules over what the loader needs: machine, libraries, CUDA's major version, glibc against the tag."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from builder.inspect.facts import FileFacts, ObjectFacts
+from builder.verify.expect import Expectations
+from builder.verify.known import knowledge
+from builder.verify.rules import Fault
+
+_MAJOR = re.compile(r"(lib\w+)\.so\.(\d+)")
+
+
+def link_faults(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:
+    """Everything that the objects' link facts contradict, except symbols."""
+    for found in file.objects:
+        if wanted.machine and found.elf.machine not in {wanted.machine, "cuda"}:
+            message = f"it is for {found.elf.machine}, the recipe is for {wanted.machine}"
+            yield Fault("machine", found.path, message, "check the compilers of the build: one was the host's")
+        yield from _bundled(found)
+    yield from _majors(file, wanted)
+    yield from _glibc(file)
+
+
+def _bundled(found: ObjectFacts) -> Iterator[Fault]:
+    names = {found.path.rpartition("/")[2], found.elf.soname}
+    if any(fnmatchcase(name, pattern) for name in names for pattern in knowledge().foreign):
+        yield Fault(
+            "bundled",
+            found.path,
+            "a library of the driver, CUDA or torch, which the user's own installation must give",
+            "exclude it where the wheel is assembled",
+        )
+
+
+def _majors(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:
+    """The CUDA libraries whose name carries CUDA's own major version; all objects must agree."""
+    found = [(o.path, m[0], m[2]) for o in file.objects for name in o.elf.needed if (m := _versioned(name))]
+    majors = {major for _, _, major in found}
+    expected = wanted.cuda_major or (max(majors, key=int) if len(majors) > 1 else "")
+    for path, library, major in found:
+        if expected and major != expected:
+            yield Fault(
+                "cuda-major",
+                path,
+                f"it needs {library}, of CUDA {major}, in a wheel of CUDA {expected}",
+                "a prebuilt part or a stale build folder: build it with the recipe's CUDA",
+            )
+
+
+def _versioned(name: str) -> re.Match[str] | None:
+    match = _MAJOR.fullmatch(name)
+    return match if match and match[1] in knowledge().cuda_major else None
+
+
+def _glibc(file: FileFacts) -> Iterator[Fault]:
+    """Each symbol version that systems of the tag need not have."""
+    if file.wheel is None:
+        return
+    tag = ".".join(file.wheel.tags)
+    for found in file.objects:
+        promise = file.wheel.glibc_tag
+        if not promise and found.elf.glibc and found.elf.machine != "cuda":
+            message = f"the tag {tag} promises no glibc, and it needs {found.elf.glibc}"
+            yield Fault("glibc", found.path, message, "let the tag say it: manylinux_2_NN, from the symbols needed")
+        elif promise:
+            yield from _newer(found, promise)
+
+
+def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
+    allowed = policy(promise, found.elf.machine)
+    for symbol, version, library in found.elf.versions:
+        family, _, number = version.partition("_")
+        if family in allowed and number not in allowed[family]:
+            yield Fault(
+                "glibc",
+                found.path,
+                f"its tag promises glibc {promise} or newer, and {library} of that age lacks {{}}",
+                "raise the tag to what the symbols need, or build on an older system",
+                f"{symbol}@{version}",
+            )
+
+
+@cache
+def policy(glibc: str, machine: str) -> Mapping[str, frozenset[str]]:
+    """Family → symbol versions that every system with that glibc has; auditwheel's data, nearest older level."""
+    entries: list[dict[str, Any]] = json.loads((files("auditwheel.policy") / "manylinux-policy.json").read_text())
+    wanted = _numbers(glibc)
+    levels = {
+        level: entry["symbol_versions"][machine]
+        for entry in entries
+        if machine in entry["symbol_versions"] and (level := _numbers(entry["name"].partition("_")[2])) <= wanted
+    }
+    best: dict[str, list[str]] = levels[max(levels)] if levels else {}
+    return {family: frozenset(versions) for family, versions in best.items()}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))

@@ -1,0 +1,76 @@
+"""The shape of a rule's result, and how results become findings.
+
+A rule yields one `Fault` per kernel, symbol or file, so that an exemption can be as narrow as its
+reason; what is left is told as one finding per rule and place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import groupby
+
+from builder.model import Accepted, Finding
+from builder.verify.expect import Exempt
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One contradiction. `about` is the kernel or symbol; in `message`, {} stands for all of them."""
+
+    rule: str
+    where: str
+    message: str
+    remedy: str
+    about: str = ""
+
+
+def sift(faults: Iterable[Fault], exempt: Sequence[Exempt]) -> tuple[tuple[Finding, ...], tuple[Accepted, ...]]:
+    """What stands, as findings, and what is accepted, with its reason. Unused exemptions are findings."""
+    standing: list[Fault] = []
+    taken: dict[Exempt, list[Fault]] = {}
+    for fault in faults:
+        reason = next((entry for entry in exempt if _covers(entry, fault)), None)
+        (standing if reason is None else taken.setdefault(reason, [])).append(fault)
+    accepted = (Accepted(finding, entry.reason) for entry, group in taken.items() for finding in told(group))
+    unused = (_unused(entry) for entry in exempt if entry.needed and entry not in taken)
+    return (*told(standing), *unused), tuple(sorted(accepted, key=lambda a: (a.finding.where, a.finding.rule)))
+
+
+def told(faults: Iterable[Fault]) -> Iterator[Finding]:
+    """One finding for all faults of the same rule, place and wording."""
+
+    def key(fault: Fault) -> tuple[str, str, str, str]:
+        return (fault.where, fault.rule, fault.message, fault.remedy)
+
+    for (where, rule, message, remedy), group in groupby(sorted(faults, key=key), key):
+        abouts = [fault.about for fault in group]
+        yield Finding(rule, where, message.replace("{}", _listed(abouts)), remedy)
+
+
+def _listed(abouts: Sequence[str]) -> str:
+    """`3 in all: a, b`; a kernel that lies in several images counts once for each."""
+    names = sorted(set(abouts))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{len(abouts)} in all: {', '.join(names[:_SHOWN])}{more}"
+
+
+def _covers(entry: Exempt, fault: Fault) -> bool:
+    return (
+        entry.rule == fault.rule
+        and fnmatchcase(fault.where, entry.object)
+        and (entry.name == "*" or fnmatchcase(fault.about, entry.name))
+    )
+
+
+def _unused(entry: Exempt) -> Finding:
+    names = "" if entry.name == "*" else f" ({entry.name})"
+    return Finding(
+        "exception",
+        entry.object,
+        f"the exception for {entry.rule}{names} no longer applies: nothing here does what it excuses",
+        "take it out of [[verify.exceptions]]",
+    )

@@ -1,0 +1,120 @@
+"""Rules over the wheel as a file: its name, metadata, parts, size, and what the patches promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from builder.inspect.facts import FileFacts
+from builder.patches.probe import Probe
+from builder.verify.expect import Expectations
+from builder.verify.rules import Fault
+
+_TORCH = ("libtorch", "libc10")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What inspect does not tell of a wheel: its file names, its requirements, and a way to read a file."""
+
+    names: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    read: Callable[[str], bytes | None] = lambda _: None
+
+
+def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:
+    """Everything that the wheel itself contradicts; inspect's own findings come first."""
+    for finding in file.findings:
+        yield Fault(finding.rule, finding.where, finding.message.replace("{}", ""), finding.remedy)
+    if file.wheel is None:
+        return
+    where = file.path.rpartition("/")[2]
+    yield from _identity(file, where, wanted)
+    yield from _torch(file, contents, where, wanted)
+    yield from _parts(file, contents, wanted)
+    yield from _promises(contents, wanted)
+    if wanted.max_bytes and file.size > wanted.max_bytes:
+        message = f"the wheel is {file.size / 1e6:.1f} MB, its limit is {wanted.max_bytes / 1e6:.0f} MB"
+        yield Fault("size", where, message, "strip objects and drop archs, or raise max_wheel_mb in [verify]")
+
+
+def _identity(file: FileFacts, where: str, wanted: Expectations) -> Iterator[Fault]:
+    wheel = file.wheel
+    if wheel is None or not wanted.name:
+        return
+    if canonicalize_name(wheel.name) != wanted.name:
+        yield Fault("wheel-name", where, f"it is {wheel.name}, not {wanted.name}", "give the wheel of that package")
+    elif Version(wheel.version).public != Version(wanted.version).public:
+        message = f"it is version {wheel.version}, the recipe pins {wanted.version}"
+        yield Fault("wheel-version", where, message, "build it again from the recipe")
+    platforms = {tag.rpartition("-")[2] for tag in wheel.tags}
+    wrong = sorted(p for p in platforms if p != "any" and not p.endswith(f"_{wanted.machine}"))
+    if wrong:
+        message = f"its tags are for {', '.join(wrong)}, the recipe is for {wanted.machine}"
+        yield Fault("wheel-tags", where, message, "build it for the recipe's platform")
+
+
+def _torch(file: FileFacts, contents: Contents, where: str, wanted: Expectations) -> Iterator[Fault]:
+    """A wheel with code linked against torch runs with exactly that torch, so METADATA must say so."""
+    stated = [line for line in contents.requires if _project(line) == "torch"]
+    linked = sorted(found.path for found in file.objects if any(n.startswith(_TORCH) for n in found.elf.needed))
+    if not wanted.torch or not (stated or linked):
+        return
+    wrong = [line for line in stated if not Requirement(line).specifier.contains(wanted.torch, prereleases=True)]
+    if wrong:
+        message = f"METADATA asks for {', '.join(wrong)}, it is built against torch {wanted.torch}"
+    elif linked and not any(_pins(line) for line in stated):
+        said = ", ".join(stated) or "nothing"
+        message = f"{linked[0]} is linked against torch {wanted.torch}, METADATA says {said} of it"
+    else:
+        return
+    yield Fault("torch", where, message, f"let METADATA say Requires-Dist: torch=={wanted.torch}")
+
+
+def _project(line: str) -> str:
+    try:
+        return canonicalize_name(Requirement(line).name)
+    except InvalidRequirement:
+        return ""
+
+
+def _pins(line: str) -> bool:
+    return any(one.operator in {"==", "==="} for one in Requirement(line).specifier)
+
+
+def _parts(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:
+    paths = [found.path for found in file.objects]
+    for component, patterns in wanted.objects:
+        if not any(fnmatchcase(path, pattern) for path in paths for pattern in patterns):
+            message = f"the recipe asks for {component}, and no object of the wheel is that"
+            yield Fault("component", component, message, "read configure's log for why it was left out")
+    for pattern in wanted.files:
+        if not any(fnmatchcase(name, pattern) for name in contents.names):
+            message = "the recipe takes this from the official wheel, and it is not here"
+            yield Fault("component", pattern, message, "build the wheel again; [package.prebuilt] names the files")
+
+
+def _promises(contents: Contents, wanted: Expectations) -> Iterator[Fault]:
+    """Probes on files that the wheel carries; a source that is only compiled is proven by its code."""
+    installed = installed_paths(contents.names)
+    for patch in wanted.patches:
+        for probe in patch.probes:
+            if _carried(probe, installed) and not probe.holds(lambda path: contents.read(installed.get(path, path))):
+                message = f"{patch.file} expects {probe.text}, which the wheel does not hold"
+                yield Fault("patch", probe.path, message, "the patch was not in the built tree: build it again")
+
+
+def installed_paths(names: tuple[str, ...]) -> Mapping[str, str]:
+    """Path in the source tree → path in the wheel. FlashInfer carries its sources in flashinfer/data."""
+    moved = {name.removeprefix("flashinfer/data/"): name for name in names if name.startswith("flashinfer/data/")}
+    return moved | {name: name for name in names}
+
+
+def _carried(probe: Probe, installed: Mapping[str, str]) -> bool:
+    top = probe.path.partition("/")[0]
+    return probe.path in installed or (probe.path.endswith(".py") and any(n.startswith(f"{top}/") for n in installed))
