@@ -10,6 +10,7 @@ large wheel. Prints one line per binary and exits 1 on the first kind of differe
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -54,7 +55,8 @@ def dump(cuobjdump: str, path: Path) -> Iterator[Dump]:
     """The images of a binary, by its printed disassembly."""
     current, counts = None, Counter[str]()
     command = [cuobjdump, "-sass", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=1 << 20) as process:
+    beside = {**os.environ, "PATH": f"{Path(cuobjdump).resolve().parent}:{os.environ['PATH']}"}  # it calls nvdisasm
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=1 << 20, env=beside) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith(b"        /*"):
@@ -146,6 +148,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("wheels", type=Path, nargs="+")
     asked = parser.parse_args()
+    if shutil.which(asked.cuobjdump) is None:
+        parser.error(
+            "cuobjdump is not on PATH: pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm, or --cuobjdump PATH"
+        )
     results = [check(asked.cuobjdump, wheel, asked.jobs) for wheel in asked.wheels]
     sys.exit(0 if all(results) else 1)
 
