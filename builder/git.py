@@ -96,7 +96,7 @@ class Objects:
 
     def read(self, oid: str) -> bytes:
         """The bytes of a blob."""
-        return self._repo[oid].peel(pygit2.Blob).data
+        return self._repo[pygit2.Oid(hex=oid)].peel(pygit2.Blob).data
 
     def write(self, data: bytes) -> str:
         """Keep bytes as a blob; its id."""
@@ -220,7 +220,7 @@ class Objects:
 
     def _tree(self, oid: str) -> pygit2.Tree:
         try:
-            return self._repo[oid].peel(pygit2.Tree)
+            return self._repo[pygit2.Oid(hex=oid)].peel(pygit2.Tree)
         except (KeyError, ValueError, pygit2.InvalidSpecError) as error:
             raise SourceError(
                 f"no tree {oid}",

@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,20 +63,62 @@ class Probe:
 
     def _ask(self, data: bytes) -> bool | None:
         """The plain answer; None when the scope is not there or the file does not parse."""
-        if self.kind in _PYTHON or self.scope:
-            tree = parsed(data)
-            scope = tree and _scope(tree, self.scope)
-            if scope is None:
-                return None
-            if self.kind in _PYTHON:
-                return _ASK[self.kind](scope, self.argument)
-            lines = data.decode(errors="replace").splitlines()
-            text = "\n".join(lines[getattr(scope, "lineno", 1) - 1 : getattr(scope, "end_lineno", len(lines))])
-        else:
-            text = data.decode(errors="replace")
+        if self.kind not in _PYTHON and not self.scope:
+            return self._in_text(data.decode(errors="replace"))
+        if not _mentions(data, self.scope):
+            return None
+        if self.kind in _PYTHON and not _mentions(data, self.argument):
+            return False
+        if self.kind in {"def", "class"} and not self.scope:
+            named = _located(data, self.argument.partition("(")[0].strip())
+            if named is not None:
+                return _is_definition(named.node, self.kind, self.argument)
+        found = _located(data, self.scope)
+        if found is None:
+            return None
+        return _ASK[self.kind](found.node, self.argument) if self.kind in _PYTHON else self._in_text(found.source)
+
+    def _in_text(self, text: str) -> bool:
         return (
             self.argument in text if self.kind == "text" else re.search(self.argument, text, re.MULTILINE) is not None
         )
+
+
+def _mentions(data: bytes, words: str) -> bool:
+    """True when every name in the words is somewhere in the file: asked before the costly parse."""
+    return all(word.encode() in data for word in re.findall(r"[A-Za-z_]\w+", words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    node: ast.AST
+    source: str
+
+
+def _located(data: bytes, scope: str) -> _Found | None:
+    """A scope as syntax and text. A function is cut out by its indentation and parsed alone where that is sure."""
+    block = _block(data.decode(errors="replace"), scope.split(".")) if scope else None
+    alone = None if block is None else parsed(textwrap.dedent(block).encode(errors="replace"))
+    if alone is not None and block is not None and len(alone.body) == 1:
+        return _Found(alone.body[0], block)
+    tree = parsed(data)
+    node = None if tree is None else _scope(tree, scope)
+    if node is None:
+        return None
+    lines = data.decode(errors="replace").splitlines()
+    return _Found(node, "\n".join(lines[getattr(node, "lineno", 1) - 1 : getattr(node, "end_lineno", len(lines))]))
+
+
+def _block(text: str, names: list[str]) -> str | None:
+    """The lines of a definition in plain four-space layout, "" and None where the layout leaves doubts."""
+    for depth, name in enumerate(names):
+        indent = " " * (4 * depth)
+        heads = list(re.finditer(rf"^{indent}(?:async def|def|class) {re.escape(name)}\b.*\n", text, re.MULTILINE))
+        if len(heads) != 1:
+            return None
+        end = re.compile(rf"^ {{0,{4 * depth}}}[^\s#)\]}}]", re.MULTILINE).search(text, heads[0].end())
+        text = text[heads[0].start() : end.start() if end else len(text)]
+    return text
 
 
 def parse_probe(text: str) -> Probe:
@@ -176,14 +219,18 @@ def _elements(value: ast.AST) -> list[ast.AST]:
 
 
 def _has_def(scope: ast.AST, argument: str) -> bool:
-    return isinstance(_scope(scope, argument), ast.FunctionDef | ast.AsyncFunctionDef)
+    return _is_definition(_scope(scope, argument), "def", argument)
 
 
 def _has_class(scope: ast.AST, argument: str) -> bool:
-    name, _, bases = argument.partition("(")
-    found = _scope(scope, name.strip())
-    wanted = {base.strip() for base in bases.rstrip(") ").split(",") if base.strip()}
-    return isinstance(found, ast.ClassDef) and wanted <= {ast.unparse(base) for base in found.bases}
+    return _is_definition(_scope(scope, argument.partition("(")[0].strip()), "class", argument)
+
+
+def _is_definition(node: ast.AST | None, kind: str, argument: str) -> bool:
+    if kind == "def":
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    wanted = {base.strip() for base in argument.partition("(")[2].rstrip(") ").split(",") if base.strip()}
+    return isinstance(node, ast.ClassDef) and wanted <= {ast.unparse(base) for base in node.bases}
 
 
 def _has_assert(scope: ast.AST, argument: str) -> bool:
@@ -208,8 +255,10 @@ def _has_call(scope: ast.AST, argument: str) -> bool:
 
 
 def _has_code(scope: ast.AST, argument: str) -> bool:
-    wanted = _parse_code(argument)
-    return any(isinstance(node, ast.stmt | ast.expr) and ast.unparse(node) == wanted for node in ast.walk(scope))
+    wanted = ast.parse(argument).body[0]
+    node = wanted.value if isinstance(wanted, ast.Expr) else wanted
+    text = ast.unparse(node)
+    return any(type(found) is type(node) and ast.unparse(found) == text for found in ast.walk(scope))
 
 
 def _parse_code(text: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -14,6 +17,7 @@ from builder.patches.series import judge_patch
 from builder.patches.state import PatchVerdict, State
 from builder.patches.step import Step
 from builder.patches.view import Blobs, File, View
+from builder.store import Store, key_of, sha256_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,45 @@ class Radar:
 
 
 def radar_of(package: str, pinned: str, patches: Sequence[Patch], blobs: Blobs, releases: Sequence[Release]) -> Radar:
-    """Judge the series on each release. A patch is judged once for all releases with the same files."""
+    """Judge the series on each release. A patch is judged once for all releases with the same files.
+
+    What patches promise (`Expects`) is asked; whether every file still parses is left to `status to=`.
+    With a store, a release judged before by this very code with these very patches is read from there.
+    """
     ordered = sorted(releases, key=lambda release: Version(release.version))
     memo = _Memo()
-    table = [_one_release(patches, blobs, release, memo) for release in ordered]
+    table = [_row(patches, blobs, release, memo, store) for release in ordered]
     versions = tuple(release.version for release in ordered)
     tracks = tuple(_track(patch, [row[n] for row in table], versions, pinned) for n, patch in enumerate(patches))
     return Radar(package, pinned, versions, tracks)
+
+
+def _row(
+    patches: Sequence[Patch], blobs: Blobs, release: Release, memo: _Memo, store: Store | None
+) -> list[PatchVerdict]:
+    key = key_of([_engine(), release.tree, [(patch.file, patch.sha256) for patch in patches]])
+    kept = store.record("radar", key) if store is not None else None
+    if kept is not None:
+        return [_read(patch, kept[patch.file]) for patch in patches]
+    row = _one_release(patches, blobs, release, memo)
+    if store is not None:
+        store.keep_record("radar", key, {verdict.file: _written(verdict) for verdict in row})
+    return row
+
+
+def _written(verdict: PatchVerdict) -> dict[str, object]:
+    return {"state": verdict.state.value, "offset": verdict.offset, "reason": verdict.reason, "group": verdict.group}
+
+
+def _read(patch: Patch, kept: Any) -> PatchVerdict:  # noqa: ANN401  JSON that _written made
+    state = State(kept["state"])
+    return PatchVerdict(patch.file, patch.sha256, state, kept["offset"], kept["reason"], group=kept["group"])
+
+
+@cache
+def _engine() -> str:
+    """A digest of this package's own source: other code, other verdicts."""
+    return key_of([sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.py"))])
 
 
 def _one_release(patches: Sequence[Patch], blobs: Blobs, release: Release, memo: _Memo) -> list[PatchVerdict]:
@@ -81,7 +117,7 @@ class _Memo:
     def judge(self, patch: Patch, view: View) -> Step:
         key = (patch.file, self._inputs(patch, view))
         if key not in self._known:
-            step = judge_patch(patch, view, semantic=True)
+            step = judge_patch(patch, view, semantic=False)
             mine = {path: step.after.get(path) for path in patch.diff.paths} if step.after is not view else {}
             self._known[key] = (step.verdict, mine)
         verdict, changes = self._known[key]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from builder.patches.probe import Probe, parsed
 from builder.patches.view import View
+
+_NAMED = re.compile(
+    rb"^[ \t]*(?:(?:async )?def[ \t]+(\w+)|class[ \t]+(\w+)|(\"[^\"\n]*\"|'[^'\n]*'|\d+)[ \t]*:)", re.MULTILINE
+)
 
 
 def broken(before: View, after: View, paths: Iterable[str]) -> tuple[str, ...]:
@@ -30,11 +35,17 @@ def _file(before: View, after: View, path: str) -> Iterator[str]:
     if tree is None:
         if old is None or parsed(old) is not None:
             yield f"{path}: {_why(new)}"
-        return
-    known = Counter(repeated(parsed(old) if old is not None else None))
-    for name, line in repeated(tree).items():
-        if name not in known:
-            yield f"{path}:{line}: {name} is there twice"
+    elif _may_repeat(old or b"", new):
+        known = repeated(parsed(old or b""))
+        for name, line in repeated(tree).items():
+            if name not in known:
+                yield f"{path}:{line}: {name} is there twice"
+
+
+def _may_repeat(old: bytes, new: bytes) -> bool:
+    """True when a name or key that was added stands elsewhere, too; a cheap question before a costly one."""
+    before, after = (Counter(_NAMED.findall(data)) for data in (old, new))
+    return any(after[name] > 1 for name in (after - before))
 
 
 def _why(data: bytes) -> str:

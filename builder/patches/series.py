@@ -35,7 +35,7 @@ def judge_series(patches: Sequence[Patch], blobs: Blobs, tree: str, *, semantic:
 
 
 def judge_patch(patch: Patch, view: View, *, semantic: bool = True) -> Step:
-    """Judge one patch on one view."""
+    """Judge one patch on one view; `semantic` also parses the Python that it changes."""
     judged = judge(patch.diff, view)
     state, offset, reason = summed(judged.hunks, faulty=bool(patch.faults))
     if not judged.hunks and state is State.CLEAN:
@@ -56,10 +56,10 @@ def _is_superseded(patch: Patch, view: View, state: State) -> bool:
 
 
 def _checked(patch: Patch, verdict: PatchVerdict, before: View, after: View, *, semantic: bool) -> PatchVerdict:
-    """The verdict with what the result fails to fulfil."""
-    if not semantic or not verdict.state.applies:
+    """The verdict with what the result fails to fulfil; its Python is parsed only with `semantic`."""
+    if not verdict.state.applies:
         return verdict
-    failed = broken(before, after, patch.diff.paths)
+    failed = broken(before, after, patch.diff.paths) if semantic else ()
     if failed:
         return replace(verdict, state=State.CONFLICT, offset=0, reason="syntax", failed=failed)
     failed = unmet(patch.header.expects, after)

@@ -105,9 +105,10 @@ def overlaps(package: Package, source: SourceTree, root: Path) -> tuple[Overlap,
     return overlaps_of(judge_series(load_series(package, root), Blobs(Objects(source.git_dir)), source.tree))
 
 
-def radar(package: Package, git_dir: Path, releases: Sequence[Release], root: Path) -> Radar:
-    """The whole series against releases whose trees are in the repository `git_dir`."""
-    return radar_of(package.name, package.version, load_series(package, root), Blobs(Objects(git_dir)), releases)
+def radar(package: Package, context: Context, releases: Sequence[Release], root: Path) -> Radar:
+    """The whole series against releases whose trees are in the package's repository of the store."""
+    blobs = Blobs(Objects(context.store.git_dir(package.name)))
+    return radar_of(package.name, package.version, load_series(package, root), blobs, releases, context.store)
 
 
 def _check(verb: str, rest: Sequence[str], options: dict[str, str]) -> None:
@@ -175,7 +176,7 @@ def _overlap(package: Package, _options: dict[str, str], _word: str, bench: Benc
 
 def _radar(package: Package, options: dict[str, str], _word: str, bench: Bench) -> Document:
     releases = bench.sources.releases(package, options.get("releases", ""))
-    found = radar(package, bench.context.store.git_dir(package.name), releases, bench.root)
+    found = radar(package, bench.context, releases, bench.root)
     document = documents.radar_of(found)
     if "picture" in options:
         path = Path(options["picture"]) / f"radar-{package.name}.svg"

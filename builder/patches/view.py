@@ -30,9 +30,16 @@ class Blobs:
         self._texts: dict[str, Text] = {}
 
     def text(self, file: File) -> Text:
-        """The lines of a file, from the cache when its blob was asked for lately."""
-        text = self._texts.pop(file.oid, None) or Text(file.data)
-        self._texts[file.oid] = text
+        """The lines of a file."""
+        return self._text(file.oid, file.data)
+
+    def read(self, oid: str) -> bytes:
+        """The bytes of a blob."""
+        return self._text(oid).data
+
+    def _text(self, oid: str, data: bytes | None = None) -> Text:
+        text = self._texts.pop(oid, None) or Text(self.objects.read(oid) if data is None else data)
+        self._texts[oid] = text
         if len(self._texts) > _KEPT_TEXTS:
             del self._texts[next(iter(self._texts))]
         return text
@@ -57,7 +64,7 @@ class View:
         entry = self.blobs.objects.entry(self.tree, path)
         if entry is None or entry.mode == 0o160000:
             return None
-        return File(entry.mode, entry.oid, self.blobs.objects.read(entry.oid))
+        return File(entry.mode, entry.oid, self.blobs.read(entry.oid))
 
     def entry(self, path: str) -> Entry | None:
         """Mode and blob id at a path, without reading the blob."""
