@@ -56,7 +56,14 @@ class Radar:
     tracks: tuple[Track, ...]
 
 
-def radar_of(package: str, pinned: str, patches: Sequence[Patch], blobs: Blobs, releases: Sequence[Release]) -> Radar:
+def radar_of(
+    package: str,
+    pinned: str,
+    patches: Sequence[Patch],
+    blobs: Blobs,
+    releases: Sequence[Release],
+    store: Store | None = None,
+) -> Radar:
     """Judge the series on each release. A patch is judged once for all releases with the same files.
 
     What patches promise (`Expects`) is asked; whether every file still parses is left to `status to=`.
