@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from builder.publish import pages
 from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer
 from builder.publish.shelf import FolderShelf, Kept, Shelf
 
+_UPLOADS = 8  # they wait for disk or network, not for a core
 _ROOT_JSON, _ROOT_HTML = "simple/index.json", "simple/index.html"
 
 
@@ -141,8 +143,8 @@ def _commit(
 ) -> Published:
     known = {file.filename: file for project in before.values() for file in project.files}
     written: list[str] = []
-    for offer in sorted(offers, key=lambda offer: offer.file.filename):
-        _put(shelf, offer, linked=offer.file.filename in known)
+    with ThreadPoolExecutor(_UPLOADS) as pool:
+        list(pool.map(lambda offer: _put(shelf, offer, linked=offer.file.filename in known), offers))
     names = sorted({offer.project for offer in offers})
     for name in names:
         mine = [replace(offer.file, upload_time=upload_time) for offer in offers if offer.project == name]

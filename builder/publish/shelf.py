@@ -108,28 +108,13 @@ class FolderShelf:
 
     def put(self, key: str, data: bytes) -> None:
         """Keep a small immutable file."""
-        with self._writing():
-            atomic_write(self.root / key, data)
-            _settle((self.root / key).parent)
+        with self._arriving(key) as sink:
+            sink.write(data)
 
     def put_file(self, key: str, path: Path, sha256: str) -> None:
         """Copy beside its place, then rename: a reader sees the whole file or none."""
-        place = self.root / key
-        with self._writing():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=place.parent, prefix=".part-")
-        with _unwritable_is_said(self.root):
-            try:
-                with os.fdopen(handle, "wb") as sink:
-                    refuse_other_bytes(path, _copy(path, sink), sha256)
-                    os.fchmod(sink.fileno(), 0o644)
-                    os.fsync(sink.fileno())
-                with self._writing():
-                    Path(name).replace(place)
-                    _settle(place.parent)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+        with self._arriving(key) as sink:
+            refuse_other_bytes(path, _copy(path, sink), sha256)
 
     def items(self, prefix: str) -> Iterator[Item]:
         """Everything under the folder `prefix`, in no order."""
@@ -153,6 +138,27 @@ class FolderShelf:
     def _item(self, path: Path) -> Item:
         stat = path.stat()
         return Item(path.relative_to(self.root).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+
+    @contextmanager
+    def _arriving(self, key: str) -> Iterator[IO[bytes]]:
+        """A file that takes its place when the block ends well. The lock is not held for the bytes."""
+        place = self.root / key
+        with self._writing():  # gc removes empty folders under the same lock
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=place.parent, prefix=".part-")
+        with _unwritable_is_said(self.root):
+            try:
+                with os.fdopen(handle, "wb") as sink:
+                    yield sink
+                    sink.flush()
+                    os.fchmod(sink.fileno(), 0o644)
+                    os.fsync(sink.fileno())
+                with self._writing():
+                    Path(name).replace(place)
+                _settle(place.parent)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -180,7 +186,6 @@ def _copy(path: Path, sink: IO[bytes]) -> str:
         for chunk in iter(lambda: source.read(_CHUNK), b""):
             digest.update(chunk)
             sink.write(chunk)
-    sink.flush()
     return digest.hexdigest()
 
 
