@@ -6,6 +6,7 @@
 from builder.verify.check import examine, verify_wheel
 from builder.verify.expect import Exempt, Expectations, Proof, expectations_for, for_device
 from builder.verify.judge import Evidence, judge
+from builder.verify.verb import run_verb
 
 __all__ = [
     "Evidence",
@@ -16,5 +17,6 @@ __all__ = [
     "expectations_for",
     "for_device",
     "judge",
+    "run_verb",
     "verify_wheel",
 ]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from email.parser import BytesParser
 from pathlib import Path
 
 from builder.context import Context
 from builder.errors import DigestError, NegativeVerdict
 from builder.inspect import FileFacts, inspect_path
-from builder.model import Finding, Package, Recipe, Verdict, VerifiedWheel, Wheel
+from builder.model import Finding, LockedFile, Package, Recipe, Verdict, VerifiedWheel, Wheel
+from builder.recipe import locked
 from builder.verify.expect import Expectations, expectations_for
 from builder.verify.judge import Evidence, judge
 from builder.verify.names import readable
+from builder.verify.providers import provided_by, targets
+from builder.verify.rules import Fault
+from builder.verify.sources import hint_from
+from builder.verify.symbols import Hint, left_to_others, symbol_faults
 from builder.verify.wheelrules import Contents
 
 
@@ -22,11 +28,13 @@ def verify_wheel(
     """Prove from its bytes that the wheel is what the recipe asks for; the only maker of a VerifiedWheel.
 
     `root` holds recipes/ and patches/; left out, it is the folder above the recipe's. Raises NegativeVerdict with
-    every finding, DigestError when the file is no longer the one that was built, InspectError when it is unreadable.
+    every finding, DigestError when the file is no longer the one that was built, InspectError when it is unreadable,
+    and what fetching the pinned wheels raises.
     """
     root = root or recipe.path.resolve().parent.parent
+    wanted, files = expectations_for(recipe, package, root), pinned(recipe, root)
     with context.report.step(f"verify {wheel.path.name}"):
-        verdict, file = examine(wheel.path, expectations_for(recipe, package, root), context)
+        verdict, file = examine(wheel.path, wanted, context, files, hint_from(package, context.store))
         if file.sha256 != wheel.sha256:
             raise DigestError(
                 f"{wheel.path.name} changed after it was built",
@@ -41,10 +49,28 @@ def verify_wheel(
         return VerifiedWheel(wheel, verdict)
 
 
-def examine(path: Path, wanted: Expectations, context: Context) -> tuple[Verdict, FileFacts]:
-    """Observe one file or folder and judge it. Raises InspectError when it cannot be read."""
+def pinned(recipe: Recipe, root: Path) -> tuple[LockedFile, ...]:
+    """The wheels of the recipe's lock that are there at run time."""
+    return tuple(targets(locked(recipe, root), recipe.target.machine))
+
+
+def examine(
+    path: Path,
+    wanted: Expectations,
+    context: Context,
+    files: Sequence[LockedFile] = (),
+    hint: Hint = lambda _: "",
+) -> tuple[Verdict, FileFacts]:
+    """Observe one file or folder and judge it; symbols only when `files`, the pinned wheels, are given.
+
+    Raises InspectError when it cannot be read, and what fetching the pinned wheels raises.
+    """
     file = inspect_path(path, devices=(wanted.device,))
-    verdict = judge(Evidence(file, contents_of(path, file)), wanted)
+    symbols: tuple[Fault, ...] = ()
+    if files:
+        provided = provided_by(files, left_to_others(file.objects), context)
+        symbols = tuple(symbol_faults(file.objects, provided, hint))
+    verdict = judge(Evidence(file, contents_of(path, file), symbols), wanted)
     return readable(verdict, context.run), file
 
 
@@ -73,6 +99,6 @@ def refusal(verdict: Verdict, path: Path) -> NegativeVerdict:
     )
 
 
-def told(findings: tuple[Finding, ...]) -> str:
+def told(findings: Sequence[Finding]) -> str:
     """Findings for people, two lines each."""
     return "\n".join(f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings)

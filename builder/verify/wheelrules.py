@@ -102,11 +102,19 @@ def _parts(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterato
 def _promises(contents: Contents, wanted: Expectations) -> Iterator[Fault]:
     """Probes on files that the wheel carries; a source that is only compiled is proven by its code."""
     installed = installed_paths(contents.names)
+
+    def holds(probe: Probe) -> bool:
+        return probe.holds(lambda path: contents.read(installed.get(path, path)))
+
     for patch in wanted.patches:
+        if patch.superseded and all(holds(probe) for probe in patch.superseded):
+            continue
         for probe in patch.probes:
-            if _carried(probe, installed) and not probe.holds(lambda path: contents.read(installed.get(path, path))):
-                message = f"{patch.file} expects {probe.text}, which the wheel does not hold"
-                yield Fault("patch", probe.path, message, "the patch was not in the built tree: build it again")
+            if _carried(probe, installed) and not holds(probe):
+                message = f"{patch.file} expects of it what it does not hold: {{}}"
+                yield Fault(
+                    "patch", probe.path, message, "the patch was not in the built tree: build again", probe.text
+                )
 
 
 def installed_paths(names: tuple[str, ...]) -> Mapping[str, str]:

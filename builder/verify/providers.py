@@ -1,0 +1,101 @@
+"""Symbol tables of the pinned torch and CUDA wheels, read where they lie in the store, and kept there.
+
+A library is inflated only when a name is still open, the likely ones first, and only once: its exported
+names stay in the store under the wheel's digest.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from builder.context import Context
+from builder.fetch import fetch
+from builder.inspect import elf
+from builder.inspect.zips import Archive, open_archive
+from builder.model import LockedFile
+from builder.store import key_of
+from builder.verify.symbols import Provided, Wanted
+
+_FORMAT = 1
+_LIBRARY = re.compile(r"(?P<stem>lib[\w+-]+?)\.so(?:\.[\d.]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A shared library in a wheel of the lock. `size` is in bytes, unpacked."""
+
+    file: LockedFile
+    member: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Its file name, by which DT_NEEDED knows it."""
+        return self.member.rpartition("/")[2]
+
+    def likely(self, wanted: Wanted, names: Iterable[str]) -> bool:
+        """True when it is needed by name, or is called as its symbols begin (cublas: cublasGemmEx)."""
+        match = _LIBRARY.fullmatch(self.name)
+        stem = match["stem"].removeprefix("lib") if match else self.name
+        return self.name in wanted.libraries or any(name.startswith(stem) for name in names)
+
+
+def provided_by(files: Sequence[LockedFile], wanted: Wanted, context: Context) -> Provided:
+    """Look the wanted names up in the wheels of the lock, fetching what the store lacks.
+
+    Raises FetchError or DigestError when a wheel cannot be had, InspectError when one is damaged.
+    """
+    libraries = [library for file in files for library in libraries_of(file, context)]
+    there = frozenset(library.name for library in libraries) & wanted.libraries
+    found: dict[str, str] = {}
+    left = set(wanted.names)
+    for library in sorted(libraries, key=lambda one: (not one.likely(wanted, wanted.names), one.size)):
+        if not left:
+            break
+        hits = left & exported(library, context)
+        found |= dict.fromkeys(hits, library.name)
+        left -= hits
+    return Provided(found, there)
+
+
+def libraries_of(file: LockedFile, context: Context) -> tuple[Library, ...]:
+    """The shared libraries in a wheel, from its directory or from the record of an earlier look."""
+    kept: Any = context.store.record(f"libraries-{_FORMAT}", file.sha256)
+    if kept is None:
+        archive = _archive(file, context)
+        kept = {m.name: m.size for m in archive.members if _LIBRARY.fullmatch(m.name.rpartition("/")[2])}
+        context.store.keep_record(f"libraries-{_FORMAT}", file.sha256, kept)
+    return tuple(Library(file, member, size) for member, size in kept.items())
+
+
+def exported(library: Library, context: Context) -> frozenset[str]:
+    """The names that a library defines for others."""
+
+    def make(folder: Path) -> None:
+        archive = _archive(library.file, context)
+        member = next(m for m in archive.members if m.name == library.member)
+        facts = elf.link_facts(elf.parse(archive.read(member), library.name))
+        (folder / "names").write_text("\n".join(facts.exported))
+        (folder / "library.json").write_text(json.dumps({"wheel": library.file.filename, "member": library.member}))
+
+    key = key_of(["symbols", _FORMAT, library.file.sha256, library.member])
+    return frozenset((context.store.tree(f"symbols-{key[:24]}", make) / "names").read_text().split("\n"))
+
+
+def _archive(file: LockedFile, context: Context) -> Archive:
+    """A wheel of the lock, mapped (until the last view of it goes); fetched when the store lacks it."""
+    path = fetch(file, context.store, context.report)
+    with path.open("rb") as stream:
+        area = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    return open_archive(memoryview(area), file.filename)
+
+
+def targets(files: Iterable[LockedFile], machine: str) -> Iterator[LockedFile]:
+    """The wheels of a lock that are there at run time on that machine."""
+    return (file for file in files if f"target-{machine}" in file.roles)

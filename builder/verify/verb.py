@@ -1,0 +1,191 @@
+"""`verify PATH… recipe=NAME | device=12.1 [against=PATH] [html=FILE]`: judge any wheel, object or folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion
+
+from builder.context import Context
+from builder.errors import UsageError
+from builder.inspect import FileFacts, inspect_path
+from builder.model import Finding, Package, Recipe, Verdict
+from builder.recipe import load
+from builder.store import atomic_write
+from builder.verify.check import examine, pinned, told
+from builder.verify.expect import Expectations, expectations_for, for_device, patterns
+from builder.verify.picture import page
+from builder.verify.sources import hint_from
+
+VERSION = 1
+_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One file, what was asked of it and what came out."""
+
+    path: Path
+    wanted: Expectations
+    package: str
+    verdict: Verdict
+    file: FileFacts
+
+
+def run_verb(
+    words: Sequence[str], options: Mapping[str, str], context: Context, root: Path
+) -> tuple[dict[str, Any], str, bool]:
+    """Judge every path; returns the document, the text for people, and whether all are good.
+
+    `words` are wheels, objects or folders; without any, the wheels that the recipe's last build left in `out`.
+    Raises UsageError for unknown options or paths, InspectError for files that cannot be read.
+    """
+    _check(options)
+    paths = [path for word in _words(words, options) for path in _expanded(Path(word))]
+    before = inspect_path(Path(options["against"]), devices=(_device(options, root),)) if "against" in options else None
+    ask = _by_recipe(options, context, root, before) if "recipe" in options else _by_device(options["device"], context)
+    judged = [ask(path) for path in paths]
+    if "html" in options:
+        atomic_write(Path(options["html"]), page([(j.file, j.verdict, j.wanted) for j in judged], before).encode())
+    good = all(j.verdict.good for j in judged)
+    text = "\n".join(line for j in judged for line in _text(j))
+    return {"version": VERSION, "good": good, "files": [_document(j) for j in judged]}, text, good
+
+
+def _check(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name not in _OPTIONS:
+            close = get_close_matches(name, _OPTIONS, 1)
+            hint = f", did you mean {close[0]}=?" if close else ""
+            raise UsageError(f"unknown option {name}={hint}", expected=", ".join(f"{o}=…" for o in _OPTIONS))
+    if ("recipe" in options) == ("device" in options):
+        raise UsageError(
+            "say what to hold it against",
+            expected="either recipe=NAME or device=12.1",
+            remedy="python -m builder verify PATH device=12.1",
+        )
+
+
+def _words(words: Sequence[str], options: Mapping[str, str]) -> Sequence[str]:
+    built = Path(options.get("out", "out")) / Path(options.get("recipe", "")).stem / "wheels"
+    if words or not (options.get("recipe") and built.is_dir()):
+        if not words:
+            raise UsageError("no file to verify", expected="a wheel, an object or a folder", remedy="name one")
+        return words
+    return [str(built)]
+
+
+def _expanded(path: Path) -> list[Path]:
+    """A folder of wheels is its wheels; any other path is itself."""
+    if not path.exists():
+        raise UsageError(f"there is no {path}", expected="a wheel, an object or a folder")
+    wheels = sorted(path.glob("*.whl")) if path.is_dir() else []
+    return wheels or [path]
+
+
+def _device(options: Mapping[str, str], root: Path) -> str:
+    if "device" in options:
+        return options["device"]
+    first = load(options["recipe"], root).target.cuda_arch[0]
+    return f"{first.major}.{first.minor}"
+
+
+def _by_device(device: str, context: Context) -> Callable[[Path], Judged]:
+    wanted = for_device(device)
+
+    def ask(path: Path) -> Judged:
+        verdict, file = examine(path, wanted, context)
+        return Judged(path, wanted, "", verdict, file)
+
+    return ask
+
+
+def _by_recipe(
+    options: Mapping[str, str], context: Context, root: Path, before: FileFacts | None
+) -> Callable[[Path], Judged]:
+    recipe = load(options["recipe"], root)
+    files = pinned(recipe, root)
+
+    def ask(path: Path) -> Judged:
+        package = _package(path, recipe, options.get("package", ""))
+        wanted = expectations_for(recipe, package, root)
+        hint = hint_from(package, context.store, before.objects if before else ())
+        verdict, file = examine(path, wanted, context, files, hint)
+        return Judged(path, wanted, package.name, verdict, file)
+
+    return ask
+
+
+def _package(path: Path, recipe: Recipe, named: str) -> Package:
+    """By its name on the command line, by the wheel's file name, or by the component that an object is."""
+    name = named or _project(path)
+    for package in recipe.packages:
+        if package.name == name or (not name and any(_is(path, part) for part in package.components)):
+            return package
+    raise UsageError(
+        f"{path.name} is of no package of recipe {recipe.name}",
+        expected=", ".join(package.name for package in recipe.packages),
+        remedy="say which one with package=NAME",
+    )
+
+
+def _is(path: Path, component: str) -> bool:
+    return any(fnmatchcase(path.name, pattern) for pattern in patterns(component))
+
+
+def _project(path: Path) -> str:
+    try:
+        return canonicalize_name(parse_wheel_filename(path.name)[0])
+    except (InvalidWheelFilename, InvalidVersion):
+        return ""
+
+
+def _document(judged: Judged) -> dict[str, Any]:
+    device, verdict = judged.wanted.device, judged.verdict
+    return {
+        "path": str(judged.path),
+        "sha256": judged.file.sha256,
+        "good": verdict.good,
+        "device": device,
+        "package": judged.package,
+        "archs_asked": list(judged.wanted.archs),
+        "findings": [_row(finding) for finding in verdict.findings],
+        "accepted": [_row(accepted.finding) | {"reason": accepted.reason} for accepted in verdict.accepted],
+        "objects": [
+            {
+                "path": found.path,
+                "archs": list(verdict.archs[found.path]),
+                "native": found.devices[device].native,
+                "jit": found.devices[device].jit,
+                "none": found.devices[device].none,
+            }
+            for found in judged.file.objects
+        ],
+    }
+
+
+def _row(finding: Finding) -> dict[str, str]:
+    return {"rule": finding.rule, "where": finding.where, "message": finding.message, "remedy": finding.remedy}
+
+
+def _text(judged: Judged) -> list[str]:
+    verdict, device = judged.verdict, judged.wanted.device
+    count = len(verdict.findings)
+    lines = [f"{judged.path.name}: {'good' if verdict.good else f'{count} finding' + 's' * (count != 1)}"]
+    for found in judged.file.objects:
+        runs = found.devices[device]
+        archs = ", ".join(verdict.archs[found.path]) or "no device code"
+        kernels = f"; on {device}: {runs.native} native, {runs.jit} compiled at load, {runs.none} not at all"
+        lines.append(f"  {found.path}: {archs}{kernels if found.images else ''}")
+    if verdict.findings:
+        lines.append(told(verdict.findings))
+    for accepted in verdict.accepted:
+        lines.append(f"  accepted, {accepted.finding.rule}: {accepted.finding.where}: {accepted.finding.message}")
+        lines.append(f"      because: {accepted.reason}")
+    return lines
