@@ -3,6 +3,7 @@
 `apply_series` is the stage. `run_verb` and `render` are the verbs of `python -m builder patches`.
 """
 
+from builder.patches.overlap import Overlap
 from builder.patches.pulls import Required, prove
 from builder.patches.radar import Release
 from builder.patches.render import render
@@ -11,6 +12,7 @@ from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, sta
 
 __all__ = [
     "Bench",
+    "Overlap",
     "Release",
     "Required",
     "Sources",

@@ -41,5 +41,6 @@ def _taken_back(steps: Sequence[Step], run: Iterable[int], view: View) -> bool:
 def _as_contained(step: Step, view: View, group: str) -> Step:
     if step.verdict.state.applies:
         return step
-    verdict = replace(step.verdict, state=State.CONTAINED, reason="", offset=0, group=group)
+    together = group if group != step.patch.file else ""
+    verdict = replace(step.verdict, state=State.CONTAINED, reason="", offset=0, group=together)
     return Step(step.patch, verdict, view, step.after)

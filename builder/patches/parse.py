@@ -132,8 +132,7 @@ class _Reader:
         self.at += 1
         while self._extended(section):
             self.at += 1
-        line = self._line()
-        if line.strip() and not self._starts_file() and not line.startswith(b"@@ ") and line not in _SIGNATURE:
+        if self._breaks():
             self.fault("this line belongs to no file header that git writes", "header")
 
     def _extended(self, section: _Section) -> bool:
@@ -302,12 +301,19 @@ class _Reader:
         new = sum(text[:1] != b"-" for _, text in body)
         if (old, new) == told:
             self.fault("the hunk is broken by a line that is none of context, - or +", "syntax")
-        else:
+        elif self._breaks():
+            self.fault("this line is none of context, - or +, and the hunk is not at its end", "syntax")
+        if (old, new) != told:
             self.fault(
                 f"the hunk header counts {told[0]} old and {told[1]} new lines; the hunk has {old} and {new}",
                 "counts",
                 start,
             )
+
+    def _breaks(self) -> bool:
+        """True at a line that can neither be part of a hunk nor follow one."""
+        line = self._line()
+        return bool(line.strip()) and not self._starts_file() and not line.startswith(b"@@ ") and line not in _SIGNATURE
 
     def _counted(self, old: int, new: int) -> tuple[list[tuple[int, bytes]], bool]:
         body: list[tuple[int, bytes]] = []

@@ -83,7 +83,8 @@ def _already(text: Text, hunk: Hunk, at: int) -> int:
     for place in text.places(hunk.new):
         if place < at + len(hunk.old) and at < place + len(hunk.new):
             return place
-    return next((place for run in _added(hunk) for place in text.places(run)), -1)
+    own = range(at, at + len(hunk.old))  # a patch may well repeat its own context
+    return next((place for run in _added(hunk) for place in text.places(run) if place not in own), -1)
 
 
 def _added(hunk: Hunk) -> list[Sequence[bytes]]:

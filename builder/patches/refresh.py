@@ -221,7 +221,7 @@ def _failed(patch: Patch, blobs: Blobs, moved: Moved) -> tuple[str, ...]:
     """What is not as it should be after a patch was merged or mended by hand."""
     before, after = View(blobs, moved.before), View(blobs, moved.after)
     return (
-        *broken(before, after, patch.diff.paths),
+        *broken(before, after, patch.diff.files),
         *(f"not true: {text}" for text in unmet(patch.header.expects, after)),
     )
 

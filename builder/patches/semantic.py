@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from builder.patches.diff import FilePatch
 from builder.patches.probe import Probe, parsed
 from builder.patches.view import View
 
@@ -15,11 +16,10 @@ _NAMED = re.compile(
 )
 
 
-def broken(before: View, after: View, paths: Iterable[str]) -> tuple[str, ...]:
+def broken(before: View, after: View, files: Sequence[FilePatch]) -> tuple[str, ...]:
     """Complaints about changed Python files: no longer parsed, or newly repeated keys and definitions."""
-    return tuple(
-        complaint for path in sorted(paths) if path.endswith(".py") for complaint in _file(before, after, path)
-    )
+    pairs = dict.fromkeys((item.old or item.new, item.new) for item in files if item.new and item.new.endswith(".py"))
+    return tuple(told for old, new in pairs if old and new for told in _file(new, before.read(old), after.read(new)))
 
 
 def unmet(probes: Iterable[Probe], view: View) -> tuple[str, ...]:
@@ -27,8 +27,7 @@ def unmet(probes: Iterable[Probe], view: View) -> tuple[str, ...]:
     return tuple(probe.text for probe in probes if not probe.holds(view.read))
 
 
-def _file(before: View, after: View, path: str) -> Iterator[str]:
-    new, old = after.read(path), before.read(path)
+def _file(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
     if new is None or new == old:
         return
     tree = parsed(new)

@@ -14,6 +14,7 @@ from builder.patches.explain import brief
 from builder.patches.group import grouped
 from builder.patches.judge import judge
 from builder.patches.load import Patch, load_series
+from builder.patches.moves import moved
 from builder.patches.semantic import broken, unmet
 from builder.patches.state import PatchVerdict, State, summed
 from builder.patches.step import Step
@@ -45,6 +46,7 @@ def judge_patch(patch: Patch, view: View, *, semantic: bool = True) -> Step:
     verdict = PatchVerdict(patch.file, patch.sha256, state, offset, reason, judged.hunks, patch.faults)
     after = judged.after if state.applies and judged.after is not None else view
     verdict = _checked(patch, verdict, view, after, semantic=semantic)
+    verdict = moved(patch, verdict, view) if semantic and verdict.reason == "missing" else verdict
     return Step(patch, verdict, view, after if verdict.state.good else view)
 
 
@@ -59,7 +61,7 @@ def _checked(patch: Patch, verdict: PatchVerdict, before: View, after: View, *, 
     """The verdict with what the result fails to fulfil; its Python is parsed only with `semantic`."""
     if not verdict.state.applies:
         return verdict
-    failed = broken(before, after, patch.diff.paths) if semantic else ()
+    failed = broken(before, after, patch.diff.files) if semantic else ()
     if failed:
         return replace(verdict, state=State.CONFLICT, offset=0, reason="syntax", failed=failed)
     failed = unmet(patch.header.expects, after)

@@ -78,6 +78,11 @@ class View:
         file = self.get(path)
         return None if file is None else file.data
 
+    def paths(self) -> list[str]:
+        """Every file, by path."""
+        below = self.blobs.objects.files(self.tree)
+        return sorted({*(path for path in below if path not in self._over), *(p for p, f in self._over.items() if f)})
+
     def blocked(self, path: str) -> str:
         """The path that stands in the way of creating this file ("" when free): a file or folder."""
         if self.entry(path) is not None or self._is_folder(path):
