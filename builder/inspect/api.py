@@ -28,7 +28,8 @@ _BATCH = 256
 def inspect_path(path: Path, *, level: Level = "sass", devices: tuple[str, ...] = ("12.1",)) -> FileFacts:
     """Facts of one path.
 
-    `level` "arch" reads headers only (kernels and instructions stay unknown, None), "sass" every instruction.
+    `level` "arch" reads headers only (kernels and instructions stay unknown, None), "sass" every instruction, "all"
+    the text of PTX besides that has machine code of its own.
     `devices` are compute capabilities. A folder is read as the objects in it. Raises InspectError when something
     cannot be read as what it claims to be, UsageError for a device that is none.
     """
@@ -118,11 +119,11 @@ def _wheel(path: Path, archive: Archive, asked: Asked, workers: _Workers) -> Fil
     facts, record, findings = wheels.describe(archive, path.name)
     binaries = {m.name: m for m in archive.members if is_object(m.name, archive.head(m, HEAD))}
     large_first = sorted(binaries.values(), key=lambda m: -m.packed)
-    checks = record if asked.level == "sass" else wheels.Record({}, record.path)
+    checks = record if asked.level != "arch" else wheels.Record({}, record.path)
     work: list[Future[tuple[list[ObjectFacts], list[Finding]]]] = [
         workers.outer.submit(_binary, archive, member, checks, asked) for member in large_first
     ]
-    if asked.level == "sass":
+    if asked.level != "arch":
         rest = [m for m in archive.members if m.name not in binaries]
         work += [workers.outer.submit(_digests, archive, batch, checks) for batch in _batches(rest)]
     results = [future.result() for future in work]

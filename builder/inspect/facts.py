@@ -56,7 +56,7 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """One fatbin entry or bare cubin. `size` is what it takes in the file, in bytes.
+    """One fatbin entry or bare cubin. `size` is what it takes in the file, in bytes; `version` PTX's, or the ABI's.
 
     `kernels` is None when only headers were read (level "arch"); `functions` counts the instructions of device
     functions that are part of no kernel.
@@ -64,6 +64,7 @@ class ImageFacts:
 
     kind: str
     arch: str
+    version: str
     compression: str
     container: int
     size: int

@@ -6,8 +6,8 @@ packages. All numbers are little-endian:
 
     container  u32 magic, u16 version, u16 header size, u64 size of the entries that follow
     entry      u16 kind, u16 version, u32 header size, u64 padded payload size,
-               u32 compressed size (0: plain), at +28 u32 architecture, at +40 u64 flags,
-               at +56 u64 plain size
+               u32 compressed size (0: plain), at +24 u16 minor and u16 major version of PTX or ABI,
+               u32 architecture, at +40 u64 flags, at +56 u64 plain size
 
 Header walks touch headers only, so a mapped file's payloads are never paged in for them.
 """
@@ -36,11 +36,13 @@ _SLACK, _RATIO, _CEILING = 1 << 16, 256, 1 << 31
 class Entry:
     """One entry of a container. `kind` is ptx, sass or other (link-time IR and the like).
 
-    `offset` is the entry's place in the section, `size` its payload there, `plain` its size unpacked.
+    `version` is that of the PTX language (8.7) or of the cubin's ABI. `offset` is the entry's place in the section,
+    `size` its payload there, `plain` its size unpacked.
     """
 
     kind: str
     arch: str
+    version: str
     compression: str
     container: int
     offset: int
@@ -112,7 +114,7 @@ def _entries(section: memoryview, start: int, end: int, container: int, where: s
         if end - start < 64:
             raise _bad("an entry header is cut short", start, where)
         kind, _, header, padded, compressed = _ENTRY.unpack_from(section, start)
-        number, flags, plain = (*struct.unpack_from("<I8xQ", section, start + 28), _u64(section, start + 56))
+        minor, major, number, flags, plain = struct.unpack_from("<HHI8xQ8xQ", section, start + 24)
         size = compressed or padded
         if header < 64 or start + header + padded > end or size > padded:
             raise _bad(f"an entry claims {header} + {padded} B, {compressed} of them compressed", start, where)
@@ -121,6 +123,7 @@ def _entries(section: memoryview, start: int, end: int, container: int, where: s
         yield Entry(
             kind=_KINDS.get(kind, "other"),
             arch=f"sm_{number}{_suffix(flags)}",
+            version=f"{major}.{minor}",
             compression=method,
             container=container,
             offset=start,
@@ -129,10 +132,6 @@ def _entries(section: memoryview, start: int, end: int, container: int, where: s
             payload=payload,
         )
         start += header + padded
-
-
-def _u64(section: memoryview, offset: int) -> int:
-    return int.from_bytes(section[offset : offset + 8], "little")
 
 
 def _suffix(flags: int) -> str:

@@ -12,7 +12,13 @@ from builder.inspect import elf, fatbin, ptx, sass
 from builder.inspect.devices import all_devices
 from builder.inspect.facts import CLASSES, NO_COUNTS, CodeFacts, Counts, ElfFacts, ImageFacts, KernelFacts, ObjectFacts
 
-Level = Literal["arch", "sass"]
+Level = Literal["arch", "sass", "all"]
+"""How much is read: headers, every machine instruction, or every PTX text besides.
+
+At "sass", PTX that has machine code of its own architecture in its container is not unpacked: one run of nvcc made
+both, and the facts are those of the machine code. benchmarks/agreement.py holds the two against each other.
+"""
+
 Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
 """`map` or a thread pool's map."""
 
@@ -52,9 +58,9 @@ def inspect_object(name: str, data: memoryview, asked: Asked, where: str = "") -
                 yield from inspect_object(f"{name}({member})", body, asked, f"{where}({member})")
         return
     link, entries = _open(data, head, where)
-    images = tuple(asked.spread(lambda entry: _image(entry, asked.level, where), entries))
-    images = tuple(image for image in images if image.kind in {"sass", "ptx"})
-    devices = dict(all_devices(images, asked.devices)) if asked.level == "sass" else {}
+    wanted = [entry for entry in entries if entry.kind in {"sass", "ptx"}]
+    images = _images(wanted, asked, where)
+    devices = dict(all_devices(images, asked.devices)) if asked.level != "arch" else {}
     yield ObjectFacts(name, len(data), link, images, tuple(_code(images)), devices)
 
 
@@ -63,17 +69,18 @@ def _open(data: memoryview, head: bytes, where: str) -> tuple[ElfFacts, Iterable
     if head.startswith(fatbin.MAGIC_BYTES):
         return ElfFacts(machine="cuda"), fatbin.entries(data, where)
     if not head.startswith(elf.MAGIC):
-        return ElfFacts(machine="cuda"), [_bare("ptx", ptx.header(data, where).target, data)]
+        said = ptx.header(data, where)
+        return ElfFacts(machine="cuda"), [_bare("ptx", said.target, said.version, data)]
     if len(head) >= 20 and head[4:6] != b"\2\1":
         return ElfFacts(machine=_other_machine(head)), ()
     host = elf.parse(data, where)
     if host.machine == elf.EM_CUDA:
-        return elf.link_facts(host), [_bare("sass", cubin_arch(host), data)]
+        return elf.link_facts(host), [_bare("sass", cubin_arch(host), str(host.abi_version), data)]
     return elf.link_facts(host), _host_entries(host, where)
 
 
-def _bare(kind: str, arch: str, data: memoryview) -> fatbin.Entry:
-    return fatbin.Entry(kind, arch, "none", 0, 0, len(data), len(data), data)
+def _bare(kind: str, arch: str, version: str, data: memoryview) -> fatbin.Entry:
+    return fatbin.Entry(kind, arch, version, "none", 0, 0, len(data), len(data), data)
 
 
 def _other_machine(head: bytes) -> str:
@@ -108,10 +115,29 @@ def cubin_arch(cubin: elf.Elf) -> str:
     return f"sm_{number}{'a' if old and cubin.flags & 0x800 else ''}"
 
 
-def _image(entry: fatbin.Entry, level: Level, where: str) -> ImageFacts:
-    image = ImageFacts(entry.kind, entry.arch, entry.compression, entry.container, entry.size)
-    if level == "arch" or entry.kind not in {"sass", "ptx"}:
-        return image
+def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[ImageFacts, ...]:
+    if asked.level == "arch":
+        return tuple(_unread(entry) for entry in entries)
+    code = {(entry.container, entry.arch) for entry in entries if entry.kind == "sass" and asked.level != "all"}
+    twins = [entry.kind == "ptx" and (entry.container, entry.arch) in code for entry in entries]
+    own = [entry for entry, twin in zip(entries, twins, strict=True) if not twin]
+    read = iter(asked.spread(lambda entry: _image(entry, where), own))
+    images = [None if twin else next(read) for twin in twins]
+    known = {(image.container, image.arch): image for image in images if image is not None and image.kind == "sass"}
+    return tuple(image or _twin(entry, known) for entry, image in zip(entries, images, strict=True))
+
+
+def _twin(entry: fatbin.Entry, known: dict[tuple[int, str], ImageFacts]) -> ImageFacts:
+    code = known[entry.container, entry.arch]
+    kernels = tuple(replace(kernel, kind="ptx") for kernel in code.kernels or ())
+    return replace(_unread(entry), kernels=kernels, functions=code.functions)
+
+
+def _unread(entry: fatbin.Entry) -> ImageFacts:
+    return ImageFacts(entry.kind, entry.arch, entry.version, entry.compression, entry.container, entry.size)
+
+
+def _image(entry: fatbin.Entry, where: str) -> ImageFacts:
     data = fatbin.unpack(entry, where)
     where = f"{where}, {entry.arch} image at byte {entry.offset}"
     scans = list(ptx.scan(bytes(data), where) if entry.kind == "ptx" else _scan_sass(entry, data, where))
@@ -120,7 +146,9 @@ def _image(entry: fatbin.Entry, level: Level, where: str) -> ImageFacts:
         for name, found in scans
         if name is not None
     )
-    return replace(image, kernels=kernels, functions=_sum(found.counts for name, found in scans if name is None))
+    return replace(
+        _unread(entry), kernels=kernels, functions=_sum(found.counts for name, found in scans if name is None)
+    )
 
 
 def _scan_sass(

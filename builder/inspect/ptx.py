@@ -108,7 +108,9 @@ def _all(text: bytes, word: bytes) -> Iterator[int]:
 
 
 def _count(text: bytes, part: Part, words: _Words) -> Counter[str]:
-    counts = Counter(_mma_class(token) for token in _MMA.findall(text, *part))
+    counts: Counter[str] = Counter()
+    for token, count in Counter(_MMA.findall(text, *part)).items():  # few distinct ones among many
+        counts[_mma_class(token)] += count
     if words.convert:
         counts.update("F2FP.E2M1" if b"e2m1x" in token else "F2FP.FP8" for token in _CONVERT.findall(text, *part))
     if words.trap:

@@ -35,13 +35,14 @@ _CLASS_OF = {
 }
 _F2FP, _BPT, _EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU = 0x03E, 0x15C, 0x14D, 0x147, 0x149, 0x14A, 0x14C, 0x158, 0x159
 _CALL_ABS, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x143, 0x144, 0x150, 0x14F, 0x15B, 0x141, 0x145, 0x148
+_STOPS = frozenset({_BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _RET, _RTT, _KILL, _BPT})
 _CONTROL = (_EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC, _BPT)
 _IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
 """NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
 
-_NEVER, _ALWAYS = 15, 7
+_NEVER, _ALWAYS, _PLAIN = 15, 7, 0x800
 _IDLE_LENGTH = 8
-_FIRST_CONTROL = 64
+_FIRST_CONTROL, _STOP_BIT = 64, 128
 _FP4, _FP8 = CLASSES.index("F2FP.E2M1"), CLASSES.index("F2FP.FP8")
 _TRAP = CLASSES.index("BPT.TRAP")
 
@@ -59,15 +60,21 @@ class KernelScan:
 
 
 def _codes() -> npt.NDArray[np.uint8]:
-    """Code of each low 16 bits: class index + 1, `_FIRST_CONTROL` + index of a control operation, or 0."""
+    """Code of each low 16 bits: class index + 1, `_FIRST_CONTROL` + index of a control operation, or 0.
+
+    `_STOP_BIT` is set where execution may not go on to the next instruction.
+    """
     table = np.zeros(1 << 16, np.uint8)
-    operation = np.arange(1 << 16) & 0x1FF
+    low = np.arange(1 << 16)
+    operation, guard = low & 0x1FF, low >> 12
     for number, name in _CLASS_OF.items():
         table[operation == number] = CLASSES.index(name) + 1
     table[operation == _F2FP] = _FP4 + 1
     for index, number in enumerate(_CONTROL):
         table[operation == number] = _FIRST_CONTROL + index
-    table[(table >= _FIRST_CONTROL) & (np.arange(1 << 16) >> 12 == _NEVER)] = 0
+        if number in _STOPS:
+            table[(operation == number) & (guard == _ALWAYS)] |= _STOP_BIT
+    table[(table >= _FIRST_CONTROL) & (guard == _NEVER)] = 0
     return table
 
 
@@ -134,22 +141,27 @@ class _Code:
         second = self.words[self.at * 2 + 1]
         convert = np.flatnonzero(kind == _FP4)
         kind[convert] = _convert_class(second[convert])
-        kind[(self.code == _control(_BPT)) & _is_trap(second)] = _TRAP
+        kind[(self.code & (_STOP_BIT - 1) == _control(_BPT)) & _is_trap(second)] = _TRAP
         chosen = kind >= 0
         flat = self.owner[chosen] * len(CLASSES) + kind[chosen]
         return np.bincount(flat, minlength=len(self.starts) * len(CLASSES)).reshape(-1, len(CLASSES))
 
     def trap_only(self) -> set[int]:
-        """Kernels of which no path from the entry reaches EXIT."""
+        """Kernels of which no path from the entry reaches EXIT.
+
+        ptxas drops what nothing reaches, so an EXIT in a kernel without a trap needs no search.
+        """
         control = np.flatnonzero(self.code >= _FIRST_CONTROL)
-        owner = self.owner[control]
-        first = np.searchsorted(owner, np.arange(len(self.starts)))
-        last = np.searchsorted(owner, np.arange(len(self.starts)), "right")
-        leads = _leading_exits(self.code[control], owner, first)
+        code, owner, count = self.code[control], self.owner[control], len(self.starts)
+        exits = np.bincount(owner[code == _control(_EXIT)], minlength=count) > 0
+        traps = np.bincount(owner[code & (_STOP_BIT - 1) == _control(_BPT)], minlength=count) > 0
+        doubtful = exits & traps & ~_straight_to_exit(code, owner, count)
+        first, last = (np.searchsorted(owner, np.arange(count), side) for side in ("left", "right"))
+        searched = {k: control[first[k] : last[k]] for k in np.flatnonzero(doubtful).tolist()}
         return {
             kernel
-            for kernel in range(len(self.starts))
-            if not leads[kernel] and not self._reaches_exit(kernel, control[first[kernel] : last[kernel]])
+            for kernel in np.flatnonzero(~exits | doubtful).tolist()
+            if kernel not in searched or not self._reaches_exit(kernel, searched[kernel])
         }
 
     def _reaches_exit(self, kernel: int, control: Ints) -> bool:
@@ -164,7 +176,7 @@ class _Code:
         start = int(self.starts[kernel])
         for place in range(start, min(start + _IDLE_LENGTH, int(self.ends[kernel]))):
             word = int(self.words[place * 2])
-            if word & 0xFFFF == _ALWAYS << 12 | 0x800 | _EXIT:
+            if word & 0xFFFF == _ALWAYS << 12 | _PLAIN | _EXIT:
                 return True
             if word & 0x1FF not in _IDLE:
                 return False
@@ -175,14 +187,21 @@ def _control(operation: int) -> int:
     return _FIRST_CONTROL + _CONTROL.index(operation)
 
 
-def _leading_exits(code: npt.NDArray[np.uint8], owner: Ints, first: Ints) -> npt.NDArray[np.bool_]:
-    """Kernels whose first control instruction is an EXIT, guarded or not: most of them, and settled."""
-    leads = np.zeros(len(first), bool)
-    has = first < len(owner)
-    kernel = np.flatnonzero(has)
-    kernel = kernel[owner[first[kernel]] == kernel]
-    leads[kernel] = code[first[kernel]] == _control(_EXIT)
-    return leads
+def _straight_to_exit(code: npt.NDArray[np.uint8], owner: Ints, kernels: int) -> npt.NDArray[np.bool_]:
+    """Kernels in which an EXIT, guarded or not, comes before anything that stops the straight way: most of them."""
+    first_exit = _first_of(owner, code == _control(_EXIT), kernels)
+    first_stop = _first_of(owner, code & _STOP_BIT != 0, kernels)
+    settled: npt.NDArray[np.bool_] = first_exit < first_stop
+    return settled
+
+
+def _first_of(owner: Ints, chosen: npt.NDArray[np.bool_], kernels: int) -> Ints:
+    """Per kernel the first chosen position in the (sorted) control instructions, or one past the last."""
+    found = np.full(kernels, len(owner), np.int64)
+    places = np.flatnonzero(chosen)
+    kernel, first = np.unique(owner[places], return_index=True)
+    found[kernel] = places[first]
+    return found
 
 
 def _is_trap(second: Words) -> npt.NDArray[np.bool_]:
@@ -213,7 +232,7 @@ class _Flow:
 
     def reaches_exit(self) -> bool:
         """Search from the entry. A call is taken to return; an indirect branch to go anywhere."""
-        todo, seen = [self.start], set()
+        todo, seen, met = [self.start], set(), False
         while todo:
             index = bisect_left(self.places, todo.pop())
             if index >= len(self.places) or index in seen:
@@ -222,6 +241,8 @@ class _Flow:
             operation = self.first[index] & 0x1FF
             if operation == _EXIT or (operation in {_BRX, _BRXU, _JMX, _JMXU} and self._has_exit()):
                 return True
+            if operation == _BSYNC and not met:
+                todo, met = [*todo, *self._barrier_targets()], True
             todo += [place for place in self._next(index, operation) if self.start <= place < self.end]
         return False
 
@@ -231,10 +252,8 @@ class _Flow:
     def _next(self, index: int, operation: int) -> list[int]:
         after = self.places[index] + 1
         ends = operation in {_RET, _RTT, _KILL} or (operation == _BPT and (self.second[index] >> 20) & 7 == 3)
-        if operation == _BSYNC:
-            return [after, *self._barriers()]
         if operation == _CALL or (operation == _WARPSYNC and self.second[index] >> 22 & 1):
-            return [after, self._target(index)]
+            return [self._target(index), after]
         if operation == _BRA:
             return [self._target(index)] if self._unconditional(index) else [self._target(index), after]
         if operation == _JMP or (ends and self.first[index] >> 12 & 15 == _ALWAYS):
@@ -243,7 +262,7 @@ class _Flow:
 
     def _unconditional(self, index: int) -> bool:
         word = self.first[index]
-        return word & 0xFE00 == _ALWAYS << 12 | 0x800 and (self.second[index] >> 18) & 0x3FFF == 0xE0
+        return word & 0xFE00 == _ALWAYS << 12 | _PLAIN and (self.second[index] >> 18) & 0x3FFF == 0xE0
 
     def _target(self, index: int) -> int:
         """The instruction that a relative branch goes to."""
@@ -255,7 +274,8 @@ class _Flow:
             units -= 1 << bits
         return self.places[index] + 1 + units // 4
 
-    def _barriers(self) -> Iterator[int]:
+    def _barrier_targets(self) -> Iterator[int]:
+        """Where threads may meet again: a BSYNC goes on at the place its BSSY named, any of them."""
         for index, word in enumerate(self.first):
-            if word & 0x1FF == _BSSY:
-                yield self.places[index] + 1 + (word >> 34) // 4
+            if word & 0x1FF == _BSSY and self.start <= (place := self.places[index] + 1 + (word >> 34) // 4) < self.end:
+                yield place

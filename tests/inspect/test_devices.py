@@ -64,7 +64,7 @@ def test_other_devices(arch: str, device: tuple[int, int], how: str) -> None:
 
 def image(kind: str, arch: str, container: int, *names: str) -> ImageFacts:
     kernels = tuple(KernelFacts(name, kind, arch, container) for name in names)
-    return ImageFacts(kind, arch, "none", container, 0, kernels)
+    return ImageFacts(kind, arch, "", "none", container, 0, kernels)
 
 
 def test_the_driver_takes_machine_code_before_ptx_and_the_newest_first() -> None:
