@@ -1,1 +1,98 @@
-"""Placeholder until every verb exists."""
+# /// script
+# dependencies = ["nox>=2024.10.9"]
+# ///
+"""One session a verb: each only calls `python -m builder VERB key=value`, in an environment of its own."""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "types", "tests"]
+
+RUNTIME = "locks/runtime.txt"
+DEV = "locks/dev.txt"
+
+
+def _builder(session: nox.Session, verb: str) -> None:
+    session.install("--require-hashes", "--no-deps", "-r", RUNTIME)
+    session.run("python", "-m", "builder", verb, *session.posargs)
+
+
+def _dev(session: nox.Session) -> None:
+    session.install("--require-hashes", "--no-deps", "-r", DEV)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build a recipe to verified wheels in an index: recipe=NAME [source=] [toolchain=] [jobs=]."""
+    _builder(session, "build")
+
+
+@nox.session
+def plan(session: nox.Session) -> None:
+    """Say what a build would do, and do nothing: recipe=NAME."""
+    _builder(session, "plan")
+
+
+@nox.session
+def patches(session: nox.Session) -> None:
+    """status, overlap, radar, refresh: recipe=NAME [to=VERSION] [releases=RANGE]."""
+    _builder(session, "patches")
+
+
+@nox.session
+def inspect(session: nox.Session) -> None:
+    """Report what wheels, objects, cubins or folders hold: PATH… [device=12.1]."""
+    _builder(session, "inspect")
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """Hold wheels against a recipe or a device: [PATH…] recipe=NAME | device=12.1."""
+    _builder(session, "verify")
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Make a recipe's toolchain lock again: recipe=NAME."""
+    _builder(session, "lock")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests that need no compiler and no network beyond the package index."""
+    _dev(session)
+    session.run("pytest", "-m", "not compile and not image", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and architecture."""
+    _dev(session)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types, strictly, over the package, the tests and this file."""
+    _dev(session)
+    session.run("mypy")
+
+
+@nox.session(name="locks")
+def locks(session: nox.Session) -> None:
+    """Resolve our own dependencies anew into locks/*.txt, with hashes."""
+    session.install("uv")
+    compile_ = ["uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes"]
+    common = [*compile_, "--no-emit-index-url", "--no-annotate", "--custom-compile-command", "nox -s locks", "-q"]
+    session.run(*common, "pyproject.toml", "-o", RUNTIME)
+    session.run(*common, "pyproject.toml", "--group", "dev", "-c", RUNTIME, "-o", DEV)
+
+
+if __name__ == "__main__":
+    nox.main()

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from builder import resume
 from builder.context import Context
 from builder.errors import UsageError
 from builder.report import Report, duration, size
 from builder.store import Store
+
+if TYPE_CHECKING:
+    from builder.source import ExternalsMode
 
 ROOT = Path(__file__).parent.parent
 """The checkout that holds recipes/ and patches/."""
@@ -40,7 +43,7 @@ class Outcome:
 
 def build(request: Request) -> Outcome:
     """Build a recipe: sources, patches, wheels, verdicts, index."""
-    chosen = _options(request, "recipe", "source", "toolchain", "externals", "jobs", "out", "index", "store", "clean")
+    chosen = _options(request, "recipe", "source", "toolchain", "externals", "jobs", "out", "index", "store")
     _one_of(chosen, "source", ("sdist", "git"))
     _one_of(chosen, "toolchain", ("index", "system"))
     _one_of(chosen, "externals", ("auto", "git", "wheel"))
@@ -60,9 +63,9 @@ def build(request: Request) -> Outcome:
         root=ROOT,
         out=out,
         index=chosen.get("index", str(out / "index")),
-        source=chosen.get("source", "sdist"),  # type: ignore[arg-type]  checked above
-        toolchain=chosen.get("toolchain", "index"),  # type: ignore[arg-type]  checked above
-        externals=chosen.get("externals", "auto"),  # type: ignore[arg-type]  checked above
+        source="git" if chosen.get("source") == "git" else "sdist",
+        toolchain="system" if chosen.get("toolchain") == "system" else "index",
+        externals=_externals(chosen.get("externals", "auto")),
         jobs=chosen.get("jobs", "auto"),
     )
     document = pipeline.build(load(recipe, ROOT), options, context)
@@ -101,16 +104,16 @@ def inspect(request: Request) -> Outcome:
     """Report what wheels, objects, cubins or folders hold."""
     chosen = _options(request, "device", "level", words=True)
     _one_of(chosen, "level", ("arch", "sass"))
-    from builder.inspect import inspect_path, table, to_json
+    from builder.inspect import inspect_path, to_json, to_text
 
     if not request.words:
-        raise UsageError(
-            "inspect what?", expected="paths of wheels, .so, .o, cubins or folders", remedy="name at least one"
-        )
+        raise UsageError("inspect what?", expected="paths of wheels, .so, .o, cubins or folders", remedy="name one")
     devices = tuple(chosen.get("device", "12.1").split(","))
-    level = "arch" if chosen.get("level") == "arch" else "sass"
-    files = [inspect_path(Path(word), level=level, devices=devices) for word in request.words]
-    return Outcome(to_json(files), table(files))
+    files = [
+        inspect_path(Path(word), level="arch" if chosen.get("level") == "arch" else "sass", devices=devices)
+        for word in request.words
+    ]
+    return Outcome(to_json(files), to_text(files))
 
 
 def verify(request: Request) -> Outcome:
@@ -124,11 +127,18 @@ def verify(request: Request) -> Outcome:
 
 def patches(request: Request) -> Outcome:
     """Status, overlap, refresh and radar of a recipe's patch series."""
-    from builder.patches import run_verb
+    from builder.patches import Bench, render, run_verb
+    from builder.recipe import load
+    from builder.releases import IndexSources
 
-    context = _context(_store(request.options), _out(request.options) / "logs", request.report)
-    document, text, good = run_verb(list(request.words), dict(request.options), context, ROOT)
-    return Outcome(document, text, good)
+    chosen = dict(request.options)
+    context = _context(_store(chosen), _out(chosen) / "logs", request.report)
+    for own in ("store", "out"):
+        chosen.pop(own, None)
+    recipe = load(_required(chosen, "recipe"), ROOT)
+    bench = Bench(recipe, context, ROOT, IndexSources(context), recipe.path)
+    document = run_verb(list(request.words), chosen, bench)
+    return Outcome(document, render(document), bool(document["good"]))
 
 
 def _options(request: Request, *known: str, words: bool = False) -> Mapping[str, str]:
@@ -150,9 +160,12 @@ def _required(chosen: Mapping[str, str], name: str) -> str:
 
 def _one_of(chosen: Mapping[str, str], name: str, values: tuple[str, ...]) -> None:
     if name in chosen and chosen[name] not in values:
-        raise UsageError(
-            f"{name}={chosen[name]} is unknown", expected=" or ".join(f"{name}={value}" for value in values)
-        )
+        listed = " or ".join(f"{name}={value}" for value in values)
+        raise UsageError(f"{name}={chosen[name]} is unknown", expected=listed)
+
+
+def _externals(word: str) -> ExternalsMode:
+    return "git" if word == "git" else "wheel" if word == "wheel" else "auto"
 
 
 def _jobs(chosen: Mapping[str, str]) -> None:
@@ -188,17 +201,19 @@ def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str
         if wheel["prebuilt"]:
             lines.append(f"      parts of {wheel['prebuilt']['wheel']}: {wheel['prebuilt']['reason']}")
     if not nothing_to_do:
-        counts = document["counts"]
-        fetched = size(counts.get("bytes fetched", 0))
-        hits, misses = counts.get("cache hits", 0), counts.get("cache misses", 0)
-        lines.append(
-            f"  {duration(document['seconds']['total'])}, {fetched} fetched, compiler cache {hits} hits, {misses} misses"
-        )
+        lines.append(f"  {_effort(document)}")
     lines += [
         f"  wheels: {document['folder']}",
         f"  index:  {document['index']}",
         "Next: serve the index and install from it:",
         f"  python3 -m http.server --directory {document['index']} 8000",
-        "  pip install --index-url http://localhost:8000/simple/ --extra-index-url YOUR_INDEX vllm",
+        "  pip install --index-url http://localhost:8000/simple/ NAME",
     ]
     return "\n".join(lines)
+
+
+def _effort(document: Mapping[str, Any]) -> str:
+    counts = document["counts"]
+    fetched = size(counts.get("bytes fetched", 0))
+    hits, misses = counts.get("cache hits", 0), counts.get("cache misses", 0)
+    return f"{duration(document['seconds']['total'])}, {fetched} fetched, compiler cache {hits} hits, {misses} misses"

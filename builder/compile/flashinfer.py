@@ -70,6 +70,7 @@ def _environment(job: Job) -> dict[str, str]:
             "CXX": f"{sccache} {toolchain.compilers.cxx}",
             "CC": str(toolchain.compilers.cxx),
             "FLASHINFER_WORKSPACE_BASE": str(canonical_root() / "src"),
+            "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1",  # it would compile against a loaded torch
         }
         | dict(job.cache)
     )

@@ -111,6 +111,11 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     return toolchain
 
 
+def files_for(lock: Sequence[LockedFile], machine: str) -> list[LockedFile]:
+    """The files of the lock that a build on this machine for that one needs."""
+    return [file for files in _parts(lock, machine, with_cuda=True).values() for file in files]
+
+
 def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: Kind, compilers: Compilers) -> str:
     """A key over every file of the lock that this build uses, the host compiler and the kind."""
     parts = _parts(lock, recipe.target.machine, with_cuda=kind == "index")
@@ -196,6 +201,7 @@ def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compil
 def _facade_copy(context: Context) -> Path:
     def make(folder: Path) -> None:
         shutil.copytree(_FACADE / "torch", folder / "torch", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy2(_FACADE / "requests.py", folder)
 
     return context.store.tree(f"facade-{_facade_digest()[:16]}", make)
 

@@ -100,6 +100,7 @@ def fetch_all(files: Iterable[LockedFile], store: Store, report: Report, index: 
             _in_threads(missing, session, store, meter)
         except FetchError as error:
             raise _with_next_step(error, wanted.values(), store) from error.__cause__
+    report.add("bytes fetched", meter.network)
     return Fetched(meter.files, meter.network)
 
 

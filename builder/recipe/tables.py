@@ -95,7 +95,11 @@ def _described(pattern: str = "", description: str = "") -> Any:  # noqa: ANN401
 
 Name = Annotated[str, _shaped(_NAME, "a normalised project name such as flashinfer-python"), _described(f"^{_NAME}$")]
 Pep440 = Annotated[str, _parsed(Version, "a PEP 440 version", InvalidVersion)]
-Commit = Annotated[str, _hex(40, "a commit id"), _described("^[0-9a-f]{40}$")]
+Commit = Annotated[
+    str,
+    _shaped(r"[0-9a-f]{10,40}", "a commit id of 40 lower-case hex digits, or an sdist's abbreviation of at least 10"),
+    _described("^[0-9a-f]{10,40}$"),
+]
 Tree = Annotated[str, _hex(40, "a git tree id"), _described("^[0-9a-f]{40}$")]
 Sha256 = Annotated[str, _hex(64, "a SHA-256"), _described("^[0-9a-f]{64}$")]
 Git = Annotated[str, _shaped(r"(https|file)://[^\s@]+", "a https:// or file:// address without a login")]

@@ -43,6 +43,13 @@ def fetch_source(package: Package, context: Context, *, mode: Mode = "sdist", ac
     return _pinned(done, _pin(package, mode), accept=accept)
 
 
+def here(package: Package, context: Context, *, mode: Mode = "sdist") -> SourceTree | None:
+    """The tree if an earlier `fetch_source` proved it and it is still in the store; fetches nothing."""
+    if package.source:
+        package = replace(package, name=package.source, source="")
+    return _recorded(package, context, _key(package, mode))
+
+
 def _pin(package: Package, mode: Mode) -> str:
     return package.git_tree or package.tree if mode == "git" else package.tree
 

@@ -29,7 +29,7 @@ def check_tree(package: Package, objects: Objects, found: str, pin: str, where: 
 
 def check_commit(package: Package, stated: str, where: str) -> None:
     """Raise SourceError when the sdist says it was made from another commit."""
-    if stated and not package.commit.startswith(stated):
+    if stated and not (package.commit.startswith(stated) or stated.startswith(package.commit)):
         raise SourceError(
             f"the sdist of {package.name} {package.version} was made from another commit",
             where=where,

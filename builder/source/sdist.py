@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
+import tarfile
 from pathlib import Path
 
 from builder.archive import unpack_sdist
@@ -29,6 +31,21 @@ def tree_of_sdist(package: Package, objects: Objects, context: Context) -> str:
         tree = objects.import_folder(top)
     check_tree(package, objects, tree, package.tree, package.sdist)
     return tree
+
+
+def stated_commit(package: Package, context: Context) -> str:
+    """The upstream commit, often abbreviated, that the sdist says it was made from, or nothing."""
+    known = sdist_of(package.name)
+    archive = fetch(
+        LockedFile(package.name, package.version, package.sdist, package.sha256, 0), context.store, context.report
+    )
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile() and member.name.partition("/")[2] == known.commit_file:
+                text = (tar.extractfile(member) or io.BytesIO()).read(1 << 20).decode(errors="replace")
+                match = re.search(known.commit_pattern, text)
+                return match[1] if match else ""
+    return ""
 
 
 def _top(folder: Path, package: Package) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import _C, utils, version
@@ -10,10 +11,12 @@ __version__ = version.__version__
 
 
 class dtype:  # noqa: N801  torch's own name
-    """A dtype's name; build scripts only map it to a C++ type."""
+    """A dtype's name and size in bytes; build scripts map it to a C++ type."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        bits = re.search(r"\d+", name)
+        self.itemsize = max(1, int(bits[0]) // 8) if bits else 1
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -48,23 +51,15 @@ class _NoDevices:
 
 cuda = _NoDevices
 
-bool = dtype("bool")
-uint8 = dtype("uint8")
-uint16 = dtype("uint16")
-uint32 = dtype("uint32")
-uint64 = dtype("uint64")
-int8 = dtype("int8")
-int16 = dtype("int16")
-int32 = dtype("int32")
-int64 = dtype("int64")
-float16 = half = dtype("float16")
-bfloat16 = dtype("bfloat16")
-float32 = float = dtype("float32")
-float64 = dtype("float64")
-float8_e4m3fn = dtype("float8_e4m3fn")
-float8_e5m2 = dtype("float8_e5m2")
-float8_e8m0fnu = dtype("float8_e8m0fnu")
-float4_e2m1fn_x2 = dtype("float4_e2m1fn_x2")
+_SAME = {"half": "float16", "float": "float32", "double": "float64"}
+_SAME |= {"short": "int16", "int": "int32", "long": "int64", "cfloat": "complex64", "cdouble": "complex128"}
+_NAMES = (
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
+    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2"
+)
+_dtypes = {name: dtype(name) for name in _NAMES.split()}
+globals().update(_dtypes)
+globals().update({name: _dtypes[full] for name, full in _SAME.items()})
 
 
 def __getattr__(name: str) -> Any:
