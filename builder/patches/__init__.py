@@ -4,6 +4,7 @@
 """
 
 from builder.patches.overlap import Overlap
+from builder.patches.promises import Promise, broken_promises, promises
 from builder.patches.pulls import Required, prove
 from builder.patches.radar import Release
 from builder.patches.render import render
@@ -13,11 +14,14 @@ from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, sta
 __all__ = [
     "Bench",
     "Overlap",
+    "Promise",
     "Release",
     "Required",
     "Sources",
     "apply_series",
+    "broken_promises",
     "overlaps",
+    "promises",
     "prove",
     "radar",
     "render",

@@ -13,6 +13,7 @@ from builder.patches.step import Step
 from builder.patches.text import Text
 
 _SHOWN = 24
+_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,12 @@ def brief(step: Step) -> str:
     lines += [f"    {text}" for text in verdict.failed]
     hunks = {(patch.path, i): hunk for patch in step.patch.diff.files for i, hunk in enumerate(patch.hunks, 1)}
     counted = len(verdict.hunks)
-    for number, found in enumerate(verdict.hunks, 1):
-        if not found.state.good and number <= 200:
-            lines += _hunk(step, found, number, counted, hunks.get((found.path, found.index)))
+    bad = [(number, found) for number, found in enumerate(verdict.hunks, 1) if not found.state.good]
+    for number, found in bad[:_TOLD]:
+        lines += _hunk(step, found, number, counted, hunks.get((found.path, found.index)))
+    if len(bad) > _TOLD:
+        lines.append(f"    … and {len(bad) - _TOLD} more")
+    lines += [f"    {note}" for note in verdict.notes]
     return "\n".join(lines)
 
 

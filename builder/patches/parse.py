@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from builder.patches.diff import EXECUTABLE, FILE, LINK, Diff, Fault, FilePatch, Hunk
 from builder.patches.paths import Unsafe, name_of, pair_of
 
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """A larger patch is refused unread: a source fix is some kilobytes, and judging needs it in memory."""
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@[ \t]?([^\r\n]*)")

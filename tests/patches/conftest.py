@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def git_diff(tmp_path: Path) -> GitDiff:
         command = ["git", "-c", "core.quotePath=true", "diff", "--no-index", "--no-prefix", "--full-index", *options]
         done = subprocess.run([*command, "a", "b"], cwd=folder, capture_output=True, check=False)
         assert done.returncode in {0, 1}, done.stderr
-        subprocess.run(["rm", "-r", str(folder)], check=True)
+        shutil.rmtree(folder)
         return done.stdout
 
     return make
