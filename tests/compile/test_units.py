@@ -1,0 +1,54 @@
+import io
+
+from builder.compile.units import UnitWatch
+from builder.report import Report
+
+NINJA = """\
+-- Configuring done (1.0s)
+[1/4] Building CUDA object CMakeFiles/_C.dir/a.cu.o
+[2/4] Building CUDA object CMakeFiles/_C.dir/b.cu.o
+FAILED: [code=1] CMakeFiles/_C.dir/b.cu.o
+nvcc -c b.cu -o b.o
+b.cu(7): error: identifier "nope" is undefined
+[3/4] Building CUDA object CMakeFiles/_C.dir/c.cu.o
+c.cu: warning: something else
+ninja: build stopped: subcommand failed.
+"""
+
+
+def watch(text: str) -> UnitWatch:
+    seen = UnitWatch(Report(io.StringIO(), github=False), "vllm")
+    for line in text.splitlines():
+        seen(line)
+    return seen
+
+
+def test_the_failed_unit_speaks_for_itself() -> None:
+    seen = watch(NINJA)
+    error = str(seen.error("build.log"))
+    assert (seen.done, seen.total) == (3, 4)
+    assert "CMakeFiles/_C.dir/b.cu.o failed" in error
+    assert 'identifier "nope" is undefined' in error
+    assert "something else" not in error
+    assert "build.log" in error
+
+
+def test_a_killed_compiler_is_said_to_be_memory() -> None:
+    text = NINJA.replace(
+        'b.cu(7): error: identifier "nope" is undefined', "nvcc error   : 'cicc' died due to signal 9 (Kill signal)"
+    )
+    error = str(watch(text).error("build.log"))
+    assert "killed, most likely for memory" in error
+    assert "b.cu.o" in error
+    assert "jobs=1" in error
+
+
+def test_exit_137_is_memory_too() -> None:
+    assert "memory" in str(watch("FAILED: [code=137] x.o\ng++ x.cc\nninja: build stopped").error("l"))
+
+
+def test_a_configure_error_is_quoted() -> None:
+    text = "-- The CXX compiler is GNU\nCMake Error at CMakeLists.txt:67 (find):\n  Unable to find python\n"
+    error = str(watch(text).error("l"))
+    assert "no unit failed" in error
+    assert "Unable to find python" in error
