@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from builder.model import VerifiedWheel
-from builder.publish import publish
+from builder.publish import gc, publish
 from builder.publish.shelf import FolderShelf, Item, Kept
 from tests.publish.conftest import MakeWheel
 from tests.publish.reader import listed, listed_json
@@ -115,3 +117,17 @@ def _kill_soon(index: Path, wheels: list[Path], seconds: float) -> bool:
     time.sleep(seconds)
     process.kill()
     return process.wait() < 0
+
+
+@pytest.mark.parametrize("effects", range(8))
+def test_death_in_the_middle_of_gc(tmp_path: Path, make_wheel: MakeWheel, effects: int) -> None:
+    index, far = tmp_path / "index", datetime.now(UTC) + timedelta(days=9)
+    publish([make_wheel(name, version) for name in ("a", "b") for version in ("1.0", "2.0")], index)
+    gc(index, keep=2)
+    (index / "files/orphan").write_bytes(b"left by a killed publisher")
+    with suppress(Killed):
+        gc(Mortal(index, effects), keep=1, grace=timedelta(0), now=far)
+    assert listed_json(index).items() <= listed(index).items()
+    gc(index, keep=1, grace=timedelta(0), now=far)
+    assert set(listed(index)) == set(listed_json(index))
+    assert len(list(index.rglob("*.whl"))) == len(listed(index)) == 2
