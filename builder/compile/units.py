@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from builder.errors import CompileError
@@ -30,11 +30,14 @@ class UnitWatch:
     report: Report
     what: str
     check_line: Callable[[str], None] = lambda _line: None
+    expected: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by unit (`csrc/x.cu`), as measured before: units differ a hundredfold."""
     done: int = 0
     total: int = 0
     failures: list[tuple[str, list[str]]] = field(default_factory=list)
     configure: list[str] = field(default_factory=list)
     _started: float = 0.0
+    _spent: float = 0.0
     _in_failure: bool = False
 
     def __call__(self, line: str) -> None:
@@ -59,9 +62,18 @@ class UnitWatch:
         self._in_failure = False
         self._started = self._started or time.monotonic()
         self.done, self.total = done, total
-        elapsed = time.monotonic() - self._started
-        remaining = elapsed / (done - 1) * (total - done) if done > 1 else None
-        self.report.progress(done, total, f"{self.what}: unit {done} of {total}, {_short(text)}", remaining)
+        self._spent += self.expected.get(_source(text), 0.0)
+        shown = f"{self.what}: unit {done} of {total}, {_short(text)}"
+        self.report.progress(done, total, shown, self._remaining(time.monotonic() - self._started))
+
+    def _remaining(self, elapsed: float) -> float | None:
+        """Seconds left, from what the finished units cost and what the others are known to cost."""
+        if self.done == self.total:
+            return 0.0
+        whole = sum(self.expected.values())
+        if self._spent and whole > self._spent:
+            return elapsed * (whole - self._spent) / self._spent
+        return elapsed / (self.done - 1) * (self.total - self.done) if self.done > 1 else None
 
     def error(self, log: str) -> CompileError:
         """The first failed unit with its own words; memory is said to be memory."""
@@ -89,6 +101,11 @@ class UnitWatch:
             expected="it compiles; it said: " + "\n      ".join(["", *said]),
             remedy=f"the full log is {log}",
         )
+
+
+def _source(text: str) -> str:
+    """`csrc/x.cu` of `Building CUDA object CMakeFiles/_C.dir/csrc/x.cu.o`."""
+    return text.rpartition(".dir/")[2].removesuffix(".o")
 
 
 def _short(text: str) -> str:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from builder.compile.costs import units_of
 from builder.compile.cross import cmake_arguments, cmake_toolchain
 from builder.compile.cutlass import cutlass_folder
 from builder.compile.families import FamilyCheck, families_for
@@ -31,7 +32,7 @@ def build(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
             job.toolchain,
             context,
             env={**_environment(job, source, cutlass), **externals},
-            watch=UnitWatch(context.report, "vllm", check.line),
+            watch=UnitWatch(context.report, "vllm", check.line, _expected(job)),
             options=["--py-limited-api=cp38"],
         )
 
@@ -58,6 +59,10 @@ def _components(job: Job) -> list[str]:
     """The recipe's extensions, and those that an external source brings."""
     brought = [name for each in job.externals for name in each.external.components]
     return [*job.package.components, *brought]
+
+
+def _expected(job: Job) -> dict[str, float]:
+    return {cost.unit: cost.seconds for cost in units_of("vllm", job.package.components)}
 
 
 def _cmake(job: Job, source: Path, cutlass: Path) -> list[str]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from builder.fetch.session import Session
 
 THREADS: Final = 4
+_SETTLED: Final = 2.0  # seconds after which the speed so far says something
 
 GRACE: Final = 2.0
 """Seconds that stopped downloads have to end by themselves."""
@@ -67,7 +68,8 @@ class _Meter:
         with self.lock:
             self.done += count
             self.network += count if network else 0
-            left = (time.monotonic() - self.started) * max(self.total - self.done, 0) / max(self.done, 1)
+            elapsed = time.monotonic() - self.started
+            left = elapsed * max(self.total - self.done, 0) / max(self.done, 1) if elapsed > _SETTLED else None
             if self.done <= self.total:
                 self.report.progress(self.done, self.total, f"{size(self.done)} of {size(self.total)}", left)
 

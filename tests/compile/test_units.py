@@ -52,3 +52,11 @@ def test_a_configure_error_is_quoted() -> None:
     error = str(watch(text).error("l"))
     assert "no unit failed" in error
     assert "Unable to find python" in error
+
+
+def test_the_time_left_is_weighed_by_what_units_are_known_to_cost() -> None:
+    seen = UnitWatch(Report(io.StringIO(), github=False), "vllm", expected={"a.cu": 10.0, "b.cu": 30.0, "c.cu": 60.0})
+    seen("[1/3] Building CUDA object CMakeFiles/_C.dir/a.cu.o")
+    assert seen._remaining(5.0) == 45.0
+    seen("[2/3] Building CUDA object CMakeFiles/_C.dir/b.cu.o")
+    assert seen._remaining(20.0) == 30.0
