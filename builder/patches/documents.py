@@ -29,6 +29,7 @@ def verdict_of(verdict: PatchVerdict) -> Document:
         "hunks": [hunk_of(hunk) for hunk in verdict.hunks],
         "faults": [{"line": fault.line, "kind": fault.kind, "message": fault.message} for fault in verdict.faults],
         "failed": list(verdict.failed),
+        "notes": list(verdict.notes),
     }
 
 

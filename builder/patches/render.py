@@ -35,7 +35,7 @@ def _details(patch: dict[str, Any]) -> Iterator[str]:
         yield f"      {patch['meaning']}"
     for fault in patch["faults"][:20]:
         yield f"      line {fault['line']}: {fault['message']}"
-    for text in patch["failed"]:
+    for text in (*patch["failed"], *patch["notes"]):
         yield f"      {text}"
     if patch["missing_fields"]:
         yield f"      header lacks {', '.join(patch['missing_fields'])}"

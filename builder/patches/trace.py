@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from packaging.version import Version
 
@@ -88,9 +89,10 @@ def went(past: Past, path: str) -> tuple[str, float]:
     if same:
         return same, 1.0
     wanted = _lines(past, entry)
-    fresh = [name for name in new if name not in old and name.rpartition(".")[2] == path.rpartition(".")[2]]
-    tail = path.rpartition("/")[2].rpartition(".")[0]
-    fresh.sort(key=lambda name: (tail not in name, name))
+    suffix = PurePosixPath(path).suffix
+    fresh = [name for name in new if name not in old and PurePosixPath(name).suffix == suffix]
+    stem = PurePosixPath(path).stem
+    fresh.sort(key=lambda name: (stem not in name, name))
     scored = [(_overlap(wanted, _lines(past, new[name])), name) for name in fresh[:_LOOKED_AT]]
     best = max(scored, default=(0.0, ""))
     return (best[1], best[0]) if best[0] >= _ALIKE else ("", 0.0)

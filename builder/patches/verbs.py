@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -94,10 +94,18 @@ def status(
     steps = judge_series(load_series(package, root), blobs, source.tree)
     here = Release(package.version, source.tree)
     known = past or Past(blobs, here, here)
-    explained = tuple(
-        (step.patch.file, item) for step in steps if not step.verdict.state.good for item in explanations(step, known)
-    )
-    return steps, explained
+    told = [(step, explanations(step, known) if not step.verdict.state.good else ()) for step in steps]
+    explained = tuple((step.patch.file, item) for step, items in told for item in items)
+    return tuple(_moved(step, items) for step, items in told), explained
+
+
+def _moved(step: Step, items: Sequence[Explanation]) -> Step:
+    """A step whose missing files were all found by likeness is in state `moved`, too."""
+    gone = [item for item in items if item.verdict.reason == "missing"]
+    if step.verdict.reason != "missing" or not all(item.moved_to for item in gone):
+        return step
+    notes = dict.fromkeys(f"{item.verdict.path} is now {item.moved_to}" for item in gone)
+    return replace(step, verdict=replace(step.verdict, reason="moved", notes=tuple(notes)))
 
 
 def overlaps(package: Package, source: SourceTree, root: Path) -> tuple[Overlap, ...]:
