@@ -6,6 +6,7 @@ import hashlib
 import mmap
 import os
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ def inspect_path(path: Path, *, level: Level = "sass", devices: tuple[str, ...] 
         raise InspectError(f"cannot read it: {error.strerror}", where=str(path), expected="a readable file") from error
     except BuilderError:
         raise
-    except (ValueError, IndexError, OverflowError, MemoryError, RecursionError) as error:
+    except (ValueError, LookupError, ArithmeticError, MemoryError, RecursionError, struct.error) as error:
         raise InspectError(
             f"it cannot be read ({type(error).__name__}: {error})",
             where=str(path),

@@ -29,7 +29,7 @@ _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQI")
 _KINDS = {1: "ptx", 2: "sass"}
 _LZ4, _ZSTD, _A, _F = 0x2000, 0x8000, 0x10_0000, 0x20_0000
-_SLACK, _RATIO, _CEILING = 1 << 16, 256, 1 << 31
+_SLACK, _RATIO, _CEILING = 1 << 16, 256, (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ def unpack(entry: Entry, where: str = "") -> bytes | memoryview:
 
 def _decompress(entry: Entry, where: str) -> bytes:
     import zstandard
-    from lz4 import block
+    from lz4.block import LZ4BlockError, decompress  # type: ignore[attr-defined]
 
     try:
         if entry.compression == "lz4":
-            data: bytes = block.decompress(entry.payload, uncompressed_size=entry.plain)  # type: ignore[attr-defined]
+            data: bytes = decompress(entry.payload, uncompressed_size=entry.plain)
         else:
             data = _zstd(entry, zstandard)
-    except (RuntimeError, zstandard.ZstdError, ValueError, MemoryError) as error:  # LZ4BlockError is a RuntimeError
+    except (LZ4BlockError, zstandard.ZstdError, ValueError, MemoryError) as error:
         raise _bad(f"a {entry.compression} payload is damaged ({error})", entry.offset, where) from error
     if len(data) != entry.plain:
         raise _bad(f"a payload unpacks to {len(data)} B, not {entry.plain} B", entry.offset, where)
@@ -164,8 +164,8 @@ def _first_filled(section: memoryview, offset: int) -> int | None:
         filled = np.flatnonzero(words)
         if len(filled):
             return offset + 8 * int(filled[0])
-        offset, step = offset + step, min(step * 2, 1 << 24)
-    return None
+        offset, step = min(offset + step, len(section) // 8 * 8), min(step * 2, 1 << 24)
+    return offset if any(section[offset:]) else None
 
 
 def _bad(what: str, offset: int, where: str) -> InspectError:

@@ -189,7 +189,7 @@ def _code(images: Iterable[ImageFacts]) -> Iterator[CodeFacts]:
 def _archive(data: memoryview, where: str) -> Iterator[tuple[str, memoryview]]:
     """Members of a static archive, System V or GNU names."""
     at, long_names = 8, b""
-    while at + 60 <= len(data):
+    while at < len(data):
         header = bytes(data[at : at + 60])
         size = int(header[48:58]) if header[48:58].strip().isdigit() else -1
         if header[58:] != b"`\n" or size < 0 or at + 60 + size > len(data):

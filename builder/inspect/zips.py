@@ -60,7 +60,7 @@ class Archive:
             return b""
 
     def _packed(self, member: Member) -> memoryview:
-        if member.offset + 30 > len(self.data):
+        if member.offset < 0 or member.offset + 30 > len(self.data):
             raise self._bad(f"{member.name} begins outside the file")
         magic, name, extra = _LOCAL.unpack_from(self.data, member.offset)
         start = member.offset + 30 + name + extra
@@ -98,7 +98,7 @@ def open_archive(data: memoryview, where: str) -> Archive:
             i.filename, i.header_offset, i.compress_size, i.file_size, i.CRC, -1 if i.flag_bits & 1 else i.compress_type
         )
         for i in infos
-        if not i.is_dir()
+        if not i.filename.endswith("/")
     )
     return Archive(data, members, where)
 

@@ -1,0 +1,187 @@
+"""Bytes that are not what they claim to be: always a clear finding, never a traceback, a hang or a flood."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from builder.errors import InspectError
+from builder.inspect import inspect_path
+from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+SEEDS = {
+    path.name: path.read_bytes()
+    for path in sorted(SAMPLES.iterdir())
+    if path.name.startswith(("launch_", "flow_sm_121a", "mma_", "relocatable", "glibc", "scale.fatbin"))
+}
+EDGES = (0, 1, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
+
+
+def read(name: str, data: bytes) -> None:
+    """Everything that inspect would do with these bytes, without its last safety net."""
+    if is_object(name, data[:HEAD]):
+        list(inspect_object(name, memoryview(data), Asked("all", ("12.1",))))
+
+
+def outcome(act: Callable[[], object]) -> InspectError | None:
+    """None when it went well; anything but an InspectError goes through and fails the test."""
+    try:
+        act()
+    except InspectError as error:
+        return error
+    return None
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A sample with a few fields overwritten, mostly in its headers, and perhaps cut short."""
+    name = draw(st.sampled_from(sorted(SEEDS)))
+    data = bytearray(SEEDS[name])
+    fatbin = max(data.find(struct.pack("<I", 0xBA55ED50)), 0)
+    table = min(int.from_bytes(data[40:48], "little"), len(data) - 1)
+    for _ in range(draw(st.integers(1, 6))):
+        start = draw(st.sampled_from((0, fatbin, table, draw(st.integers(0, len(data) - 1)))))
+        at = min(start + draw(st.integers(0, 320)), len(data) - 1)
+        width = draw(st.sampled_from((1, 2, 4, 8)))
+        value = draw(st.sampled_from((*EDGES, len(data))) | st.integers(0, (1 << 64) - 1))
+        data[at : at + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+    if draw(st.booleans()):
+        del data[draw(st.integers(1, len(data))) :]
+    return name, bytes(data)
+
+
+@settings(max_examples=150, deadline=5000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(broken())
+def test_a_damaged_binary_is_an_inspect_error(case: tuple[str, bytes]) -> None:
+    error = outcome(lambda: read(*case))
+    assert error is None or (error.what and error.where)
+
+
+@settings(max_examples=30, deadline=5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_a_damaged_wheel_is_an_error_or_a_finding(
+    make_wheel: Callable[..., Path], changes: list[tuple[float, int]], tail: bool
+) -> None:
+    path = make_wheel({"demo/_C.so": SEEDS["launch_zstd.so"]})
+    data = bytearray(path.read_bytes())
+    directory = data.rfind(b"PK\5\6") - 700 if tail else 0
+    for place, value in changes:
+        data[directory + int(place * (len(data) - directory))] = value
+    path.write_bytes(data)
+    outcome(lambda: inspect_path(path))
+
+
+@pytest.mark.parametrize("name", sorted(SEEDS))
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.7, 0.99])
+def test_a_file_cut_short(tmp_path: Path, name: str, part: float) -> None:
+    path = tmp_path / name
+    path.write_bytes(SEEDS[name][: int(len(SEEDS[name]) * part)])
+    error = outcome(lambda: inspect_path(path))
+    assert error is None or str(path) in str(error)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"hello world\n", b"!<arch>\nxx", b"\x50\xed\x55\xba"])
+@pytest.mark.parametrize("name", ["file.so", "file.whl"])
+def test_no_such_thing_at_all(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InspectError, match="next:"):
+        inspect_path(path)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InspectError, match="cannot read it"):
+        inspect_path(tmp_path / "absent.so")
+
+
+def fatbin(payload: bytes, plain: int, flags: int, kind: int = 2) -> bytes:
+    """A container with one compressed entry, as the reader expects it."""
+    padded = payload + b"\0" * (-len(payload) % 8)
+    entry = struct.pack("<HHIQI", kind, 0x101, 64, len(padded), len(payload))
+    entry += struct.pack("<IHHI", 0, 0, 9, 120) + b"\0" * 8 + struct.pack("<QQQ", flags, 0, plain)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry) + len(padded)) + entry + padded
+
+
+@pytest.mark.parametrize(
+    ("payload", "plain", "flags", "match"),
+    [
+        (zstandard.compress(b"\0" * (1 << 28)), 1 << 28, 0x8000, "claims to unpack"),
+        (zstandard.compress(b"\0" * (1 << 28)), 1 << 12, 0x8000, "its frame says"),
+        (b"\x1f" * 64, 1 << 40, 0x2000, "claims to unpack"),
+        (b"\xff" * 64, 4096, 0x2000, "is damaged"),
+        (b"\xff" * 64, 4096, 0x8000, "is damaged"),
+        (b"\xff" * 64, 4096, 0x0, "unknown way"),
+        (zstandard.compress(b"no cubin at all" * 10), 150, 0x8000, "no ELF"),
+    ],
+)
+def test_a_payload_that_floods_or_lies(tmp_path: Path, payload: bytes, plain: int, flags: int, match: str) -> None:
+    path = tmp_path / "bad.fatbin"
+    path.write_bytes(fatbin(payload, plain, flags))
+    with pytest.raises(InspectError, match=match):
+        inspect_path(path)
+
+
+def test_a_zstandard_stream_without_a_size_stops_at_the_entrys(tmp_path: Path) -> None:
+    writer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    payload = writer.compress(b"\0" * (1 << 26)) + writer.flush()
+    path = tmp_path / "bad.fatbin"
+    path.write_bytes(fatbin(payload, 4096, 0x8000))
+    with pytest.raises(InspectError, match="is damaged"):
+        inspect_path(path)
+
+
+def test_a_member_that_claims_more_than_deflate_can_hold(make_wheel: Callable[..., Path]) -> None:
+    path = make_wheel({"demo/_C.so": SEEDS["launch_ptx.so"]})
+    data = bytearray(path.read_bytes())
+    entry = data.find(b"PK\1\2")
+    data[entry + 24 : entry + 28] = struct.pack("<I", 0xFFFFFFF0)
+    path.write_bytes(data)
+    with pytest.raises(InspectError, match="claims to unpack"):
+        inspect_path(path)
+
+
+def test_a_member_with_other_bytes(make_wheel: Callable[..., Path]) -> None:
+    path = make_wheel({"demo/a.py": b"x" * 1000})
+    data = bytearray(path.read_bytes())
+    entry = data.find(b"PK\1\2")
+    data[entry + 16 : entry + 20] = struct.pack("<I", zlib.crc32(b"y"))
+    path.write_bytes(data)
+    with pytest.raises(InspectError, match="size or CRC"):
+        inspect_path(path)
+
+
+def test_names_that_overlap_are_no_flood() -> None:
+    """10,000 symbols that share one string of 100 kB would be a gigabyte of names."""
+    text = b"\0" + b"x" * 100_000 + b"\0"
+    symbols = b"".join(struct.pack("<IBBHQQ", 1 + i, 0x12, 0, 0, 0, 0) for i in range(10_000))
+    strings_at, symbols_at = 64, 64 + len(text)
+    table = symbols_at + len(symbols)
+    header = b"\x7fELF\2\1\1" + b"\0" * 9 + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, table, 0, 64, 0, 0, 64, 3, 0)
+    sections = b"\0" * 64
+    sections += struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, symbols_at, len(symbols), 2, 0, 8, 24)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, strings_at, len(text), 0, 0, 1, 0)
+    with pytest.raises(InspectError, match="overlap without reason"):
+        read("flood.so", header + text + symbols + sections)
+
+
+def test_code_that_overlaps_is_refused(tmp_path: Path) -> None:
+    data = bytearray(SEEDS["mma_sm_80.cubin"])
+    table, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
+    code = [table + 64 * i for i in range(count) if struct.unpack_from("<Q", data, table + 64 * i + 8)[0] & 4]
+    for at in code[1:]:
+        data[at + 24 : at + 40] = data[code[0] + 24 : code[0] + 40]
+    path = tmp_path / "overlap.cubin"
+    path.write_bytes(data)
+    with pytest.raises(InspectError, match="overlaps another's"):
+        inspect_path(path)
