@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_ARCH = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af]?)(?P<ptx>\+PTX)?")
+_ARCH = re.compile(r"(?P<major>[1-9][0-9]?)\.(?P<minor>[0-9])(?P<suffix>[af]?)(?P<ptx>\+PTX)?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,6 +82,16 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
+class Contains:
+    """An upstream pull request that must be in: number, merge commit, probes, and its patch's SHA-256 if any."""
+
+    pr: int
+    commit: str
+    probe: tuple[str, ...] = ()
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
     """One wheel to build: upstream pins, patches and the parts wanted.
 
@@ -108,6 +118,7 @@ class Package:
     patch_digests: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     git_tree: str = ""
+    contains: tuple[Contains, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 
 from builder.patches.overlap import Overlap
 from builder.patches.promises import Promise, broken_promises, promises
-from builder.patches.pulls import Required, prove
+from builder.patches.pulls import Pull, prove
 from builder.patches.radar import Release
 from builder.patches.render import render
 from builder.patches.series import apply_series
@@ -15,8 +15,8 @@ __all__ = [
     "Bench",
     "Overlap",
     "Promise",
+    "Pull",
     "Release",
-    "Required",
     "Sources",
     "apply_series",
     "broken_promises",

@@ -15,6 +15,7 @@ from builder.patches.group import grouped
 from builder.patches.judge import judge
 from builder.patches.load import Patch, load_series
 from builder.patches.moves import moved
+from builder.patches.pulls import from_web, prove
 from builder.patches.semantic import broken, unmet
 from builder.patches.state import PatchVerdict, State, summed
 from builder.patches.step import Step
@@ -75,11 +76,13 @@ def apply_series(
 ) -> PatchedTree:
     """Apply the recipe's patches for a package, each as one commit with fixed dates.
 
-    All are judged first; if one is in conflict or malformed, nothing is written and PatchError
-    tells every such patch. Contained and superseded patches make no commit. The resulting tree
-    must be `package.result_tree`, unless `accept`.
+    Pull requests that the recipe requires are proven first; one that the pin lacks is brought as a
+    patch and goes before the series. All are judged before anything is written; if one is in
+    conflict or malformed, PatchError tells every such patch. Contained and superseded patches make
+    no commit. The resulting tree must be `package.result_tree`, unless `accept`.
     """
-    patches = load_series(package, root)
+    pulls = prove(package, source, from_web(context.store))
+    patches = (*(pull.patch for pull in pulls if pull.patch is not None), *load_series(package, root))
     objects = Objects(source.git_dir)
     steps = judge_series(patches, Blobs(objects), source.tree)
     refuse(package, steps)

@@ -26,7 +26,7 @@ from builder.recipe.problems import Problem, did_you_mean, listed
 
 PINS = ("version", "commit", "git", "sdist", "sha256", "tree", "result_tree")
 VERIFY_TABLES = ("instructions", "exceptions")
-INHERITED = (*PINS, "git_tree", "patches", "vendored")
+INHERITED = (*PINS, "git_tree", "patches", "vendored", "contains")
 _Table = Mapping[str, object]
 
 

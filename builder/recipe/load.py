@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.model import Arch, External, Package, Prebuilt, Recipe, Target, ToolchainPin
+from builder.model import Arch, Contains, External, Package, Prebuilt, Recipe, Target, ToolchainPin
 from builder.recipe.checks import INHERITED, cross_faults, name_faults
 from builder.recipe.extend import Raw, merged, narrowed
 from builder.recipe.problems import Problem, did_you_mean, listed, raise_for, read_toml
 from builder.recipe.structure import faults
-from builder.recipe.tables import ExternalTable, PackageTable, PrebuiltTable, RecipeFile
+from builder.recipe.tables import ContainsTable, ExternalTable, PackageTable, PrebuiltTable, RecipeFile
 from builder.store import key_of, sha256_of
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -113,6 +113,7 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
     patches, vendored = tuple(pins.pop("patches") or ()), tuple(sorted((pins.pop("vendored") or {}).items()))
     return Package(
         name=table.name,
+        contains=tuple(_contains(entry) for entry in pins.pop("contains") or ()),
         git_tree=pins.pop("git_tree") or "",
         **pins,
         patches=patches,
@@ -128,6 +129,10 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
 
 def _prebuilt(table: PrebuiltTable | None) -> Prebuilt | None:
     return None if table is None else Prebuilt(table.wheel, table.sha256, tuple(table.files), table.reason)
+
+
+def _contains(table: ContainsTable) -> Contains:
+    return Contains(table.pr, table.commit, tuple(table.probe), table.sha256 or "")
 
 
 def _external(table: ExternalTable) -> External:

@@ -164,6 +164,15 @@ class ExternalTable(Table):
     subfolder: Inside | None = None
 
 
+class ContainsTable(Table):
+    """An upstream pull request that must be in the source, and how an sdist shows it (all probes must hold)."""
+
+    pr: Annotated[int, Field(ge=1)]
+    commit: Commit
+    probe: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    sha256: Sha256 | None = None
+
+
 class PackageTable(Table):
     """One wheel to build. With `source` the upstream pins are that package's and must not be repeated."""
 
@@ -180,6 +189,7 @@ class PackageTable(Table):
     patches: Annotated[list[PatchName], AfterValidator(distinct)] | None = None
     components: Annotated[list[Component], AfterValidator(distinct)] = Field(default_factory=list)
     vendored: dict[Inside, Pep440] | None = None
+    contains: list[ContainsTable] | None = None
     requires: Annotated[list[Requires], AfterValidator(distinct)] = Field(default_factory=list)
     prebuilt: PrebuiltTable | None = None
     externals: list[ExternalTable] = Field(default_factory=list)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from builder.errors import FetchError, PatchError, UsageError, WheelError
-from builder.model import Arch, Package, Recipe, SourceTree, Target, ToolchainPin
+from builder.model import Arch, Contains, Package, Recipe, SourceTree, Target, ToolchainPin
 from builder.patches import Bench as Verbs
 from builder.patches import (
     Promise,
     Release,
-    Required,
+    apply_series,
     broken_promises,
     overlaps,
     promises,
@@ -27,6 +27,7 @@ from builder.patches import (
     run_verb,
 )
 from builder.patches.picture import picture
+from builder.patches.pulls import from_web
 from tests.patches.bench import Bench, Files, GitDiff
 
 LINES = b"".join(b"line %d\n" % n for n in range(1, 61))
@@ -144,11 +145,16 @@ def test_the_picture_is_svg_with_a_cell_for_each(world: World) -> None:
 
 # -- pull requests ------------------------------------------------------------------------------
 
-ITEM = Required(2520, "a" * 40, ("x: text row 10",))
+ITEM = Contains(2520, "a" * 40, ("x: text row 10",))
+
+
+def wanting(world: World, **changes: object) -> Package:
+    item = replace(ITEM, **changes)  # type: ignore[arg-type]
+    return replace(world.package, git="https://example.org/x.git", contains=(item,))
 
 
 def test_a_probe_proves_a_pull_request(world: World) -> None:
-    (pull,) = prove([ITEM], world.bench.source(world.release("0.21.0").tree), "https://example.org/x.git")
+    (pull,) = prove(wanting(world), world.bench.source(world.release("0.21.0").tree))
     assert (pull.state, pull.proof) == ("contained", "probe")
 
 
@@ -156,15 +162,24 @@ def test_ancestry_proves_a_pull_request_and_must_agree_with_the_probe(world: Wor
     objects, tree = world.bench.objects, world.release("0.21.0").tree
     merge = objects.commit(tree, "the merge", objects.commit(tree, "before"))
     head = objects.commit(tree, "later", merge)
+    for source, commit in (
+        (replace(world.bench.source(tree), commit=head), "b" * 40),
+        (world.bench.source(tree), head),
+    ):
+        (pull,) = prove(replace(wanting(world, commit=merge), commit=commit), source)
+        assert (pull.state, pull.proof) == ("contained", "ancestry and probe")
     source = replace(world.bench.source(tree), commit=head)
-    (pull,) = prove([replace(ITEM, commit=merge)], source, "")
-    assert (pull.state, pull.proof) == ("contained", "ancestry and probe")
-    (pull,) = prove([replace(ITEM, commit=merge, probe=())], source, "")
-    assert pull.proof == "ancestry"
+    assert prove(wanting(world, commit=merge, probe=()), source)[0].proof == "ancestry"
     with pytest.raises(PatchError, match="contradict each other"):
-        prove([replace(ITEM, commit=merge, probe=("x: text nothing of it",))], source, "")
+        prove(wanting(world, commit=merge, probe=("x: text nothing of it",)), source)
     with pytest.raises(PatchError, match="contradict each other"):
-        prove([ITEM], source, "")
+        prove(wanting(world), source)
+
+
+def test_history_that_is_not_whole_proves_nothing(world: World) -> None:
+    objects, tree = world.bench.objects, world.release("0.21.0").tree
+    assert objects.is_ancestor("a" * 40, objects.commit(tree, "alone")) is None
+    assert objects.is_ancestor("a" * 40, "b" * 40) is None
 
 
 def test_a_lacking_pull_request_is_taken_as_a_patch_with_a_digest(world: World, git_diff: GitDiff) -> None:
@@ -175,11 +190,21 @@ def test_a_lacking_pull_request_is_taken_as_a_patch_with_a_digest(world: World, 
         return git_diff({"x": LINES}, {"x": edit(LINES, 10)})
 
     source = world.bench.source(world.release("0.20.0").tree)
-    (pull,) = prove([replace(ITEM, sha256="f" * 64)], source, "https://example.org/x.git", fetch)
+    (pull,) = prove(wanting(world, sha256="f" * 64), source, fetch)
     assert asked == [(f"https://example.org/x/commit/{'a' * 40}.patch", "f" * 64)]
     assert pull.state == "patch"
     assert pull.patch is not None
     assert pull.patch.faults == ()
+
+
+def test_a_brought_pull_request_goes_before_the_series(world: World, git_diff: GitDiff) -> None:
+    data = git_diff({"x": LINES}, {"x": edit(LINES, 50)})
+    digest = world.bench.context.store.put([data]).name
+    package = wanting(world, probe=("x: text row 50",), sha256=digest)
+    source = world.bench.source(world.release("0.20.0").tree)
+    done = apply_series(package, source, world.bench.context, world.bench.root, accept=True)
+    assert [patch.file for patch in done.applied] == ["pr-2520.patch", *world.names]
+    assert world.bench.read(done.tree) == {"x": edit(LINES, 10, 40, 50)}
 
 
 def test_a_lacking_pull_request_that_cannot_be_had_is_one_clear_error(world: World) -> None:
@@ -188,16 +213,24 @@ def test_a_lacking_pull_request_that_cannot_be_had_is_one_clear_error(world: Wor
 
     source = world.bench.source(world.release("0.20.0").tree)
     with pytest.raises(PatchError, match="no network to bring it"):
-        prove([ITEM], source, "https://example.org/x.git")
+        prove(wanting(world), source)
     with pytest.raises(PatchError, match="no pinned sha256"):
-        prove([ITEM], source, "https://example.org/x.git", fetch)
+        prove(wanting(world), source, fetch)
     with pytest.raises(PatchError, match="cannot be had") as caught:
-        prove([replace(ITEM, sha256="f" * 64)], source, "https://example.org/x.git", fetch)
+        prove(wanting(world, sha256="f" * 64), source, fetch)
     assert isinstance(caught.value.__cause__, FetchError)
     with pytest.raises(PatchError, match="nothing can show"):
-        prove([replace(ITEM, probe=())], source, "")
+        prove(wanting(world, probe=()), source)
     with pytest.raises(PatchError, match="is not PATH"):
-        prove([replace(ITEM, probe=("nonsense",))], source, "")
+        prove(wanting(world, probe=("nonsense",)), source)
+
+
+@pytest.mark.parametrize("git", ["git@example.org:x.git", "http://127.0.0.1:9/x.git"])
+def test_an_address_that_gives_nothing_is_an_error_with_its_cause(world: World, git: str) -> None:
+    package = replace(wanting(world, sha256="f" * 64), git=git)
+    with pytest.raises(PatchError, match="cannot be had") as caught:
+        prove(package, world.bench.source(world.release("0.20.0").tree), from_web(world.bench.context.store))
+    assert isinstance(caught.value.__cause__, FetchError)
 
 
 # -- promises -----------------------------------------------------------------------------------
