@@ -24,12 +24,29 @@ def merged(parent: Mapping[str, object], child: Mapping[str, object]) -> Raw:
 
 
 def narrowed(raw: Mapping[str, object]) -> Raw:
-    """Only the entries that `packages` names, in its order; unknown names are left for the checks."""
+    """Only the entries that `packages` names, in its order, and what [verify] asks of them.
+
+    Unknown names are left for the checks.
+    """
     wanted, entries = raw.get("packages"), raw.get("package")
     if not isinstance(wanted, list) or not isinstance(entries, list):
         return dict(raw)
     kept = [entry for name in wanted for entry in entries if isinstance(entry, dict) and entry.get("name") == name]
-    return {**raw, "package": kept}
+    gone = [entry.get("name") for entry in entries if isinstance(entry, dict) and entry.get("name") not in wanted]
+    return {**raw, "package": kept} | ({"verify": _asked(raw["verify"], gone)} if "verify" in raw else {})
+
+
+def _asked(verify: object, gone: list[object]) -> object:
+    """[verify] without the rules for packages that are not built."""
+    if not isinstance(verify, dict):
+        return verify
+    return {key: _without(value, gone) for key, value in verify.items()}
+
+
+def _without(value: object, gone: list[object]) -> object:
+    if isinstance(value, list):
+        return [rule for rule in value if not (isinstance(rule, dict) and rule.get("package") in gone)]
+    return {name: limit for name, limit in value.items() if name not in gone} if isinstance(value, dict) else value
 
 
 def _over(parent: Mapping[str, object], child: Mapping[str, object]) -> Raw:

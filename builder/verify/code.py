@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from builder.inspect.devices import How, capability, launches
 from builder.inspect.facts import ImageFacts, KernelFacts, ObjectFacts
 from builder.verify.expect import Expectations, Proof
-from builder.verify.rules import Fault
+from builder.verify.rules import Fault, at
 
-_LAUNCHERS = ("__cudaRegisterFatBinary", "__cudaRegisterFunction", "cudaLaunchKernel", "cudaLaunchKernelExC")
+_LAUNCHERS = ("__cudaRegisterFatBinary", "__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
 
 Launch = tuple[How, KernelFacts]
 
@@ -20,15 +20,17 @@ def label(image: ImageFacts) -> str:
     return image.arch.replace("sm_", "compute_") if image.kind == "ptx" else image.arch
 
 
-def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Fault]:
-    """Everything that the objects' device code contradicts."""
+def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations, *, whole: bool = True) -> Iterator[Fault]:
+    """Everything that the objects' device code contradicts; a proof without an object only fails a whole wheel."""
     device = capability(wanted.device)
     for found in objects:
         runs = list(launches(found.images, device).values())
         yield from _archs(found, runs, wanted)
         yield from _hollow(found, runs, wanted)
     for proof in wanted.proofs:
-        yield from _proof(objects, proof, wanted)
+        matching = [found for found in objects if at(found.path, proof.object)]
+        if matching or whole:
+            yield from _proof(matching, proof, wanted)
 
 
 def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
@@ -97,8 +99,7 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
             )
 
 
-def _proof(objects: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) -> Iterator[Fault]:
-    matching = [found for found in objects if fnmatchcase(found.path, proof.object)]
+def _proof(matching: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) -> Iterator[Fault]:
     kernels = [
         (found, how, kernel)
         for found in matching

@@ -26,12 +26,13 @@ class Evidence:
 
 def judge(evidence: Evidence, wanted: Expectations) -> Verdict:
     """Hold every fact against the expectations; all contradictions at once."""
+    whole = evidence.file.wheel is not None
     faults: Iterable[Fault] = (
         *wheel_faults(evidence.file, evidence.contents, wanted),
         *link_faults(evidence.file, wanted),
-        *code_faults(evidence.file.objects, wanted),
+        *code_faults(evidence.file.objects, wanted, whole=whole),
         *evidence.symbols,
     )
-    findings, accepted = sift(faults, (*wanted.exempt, *knowledge().harmless))
+    findings, accepted = sift(faults, (*wanted.exempt, *knowledge().harmless), whole=whole)
     archs = {found.path: tuple(sorted({label(image) for image in found.images})) for found in evidence.file.objects}
     return Verdict(findings, archs, accepted)

@@ -28,15 +28,25 @@ class Fault:
     about: str = ""
 
 
-def sift(faults: Iterable[Fault], exempt: Sequence[Exempt]) -> tuple[tuple[Finding, ...], tuple[Accepted, ...]]:
-    """What stands, as findings, and what is accepted, with its reason. Unused exemptions are findings."""
+def at(path: str, pattern: str) -> bool:
+    """True when the shell pattern matches the path; of a file that lies outside its wheel, only the name counts."""
+    return fnmatchcase(path, pattern) or ("/" not in path and fnmatchcase(path, pattern.rpartition("/")[2]))
+
+
+def sift(
+    faults: Iterable[Fault], exempt: Sequence[Exempt], *, whole: bool = True
+) -> tuple[tuple[Finding, ...], tuple[Accepted, ...]]:
+    """What stands, as findings, and what is accepted, with its reason.
+
+    Exemptions that nothing uses are findings, where the facts are of a whole wheel.
+    """
     standing: list[Fault] = []
     taken: dict[Exempt, list[Fault]] = {}
     for fault in faults:
         reason = next((entry for entry in exempt if _covers(entry, fault)), None)
         (standing if reason is None else taken.setdefault(reason, [])).append(fault)
     accepted = (Accepted(finding, entry.reason) for entry, group in taken.items() for finding in told(group))
-    unused = (_unused(entry) for entry in exempt if entry.needed and entry not in taken)
+    unused = (_unused(entry) for entry in exempt if whole and entry.needed and entry not in taken)
     return (*told(standing), *unused), tuple(sorted(accepted, key=lambda a: (a.finding.where, a.finding.rule)))
 
 
@@ -61,7 +71,7 @@ def _listed(abouts: Sequence[str]) -> str:
 def _covers(entry: Exempt, fault: Fault) -> bool:
     return (
         entry.rule == fault.rule
-        and fnmatchcase(fault.where, entry.object)
+        and at(fault.where, entry.object)
         and (entry.name == "*" or fnmatchcase(fault.about, entry.name))
     )
 

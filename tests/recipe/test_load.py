@@ -62,7 +62,7 @@ FAULTS = [
     (f"@sha256:{DIGEST}", "", "base_image: 'nvidia/cuda:13.0.2' is not an image pinned by digest"),
     ("locks/small.toml", "locks/smal.toml", "there is no recipes/locks/smal.toml, did you mean 'locks/small.toml'?"),
     ("locks/small.toml", "../small.toml", "lock: '../small.toml' is not a relative path"),
-    (COMMIT, "a1", "commit: 'a1' is not a commit id: 40 lower-case hex digits, got 2 characters"),
+    (COMMIT, "a1", "commit: 'a1' is not a commit id of 40 lower-case hex digits"),
     (COMMIT, "A1" * 20, "tree: 'A1A1"),
     (DIGEST, "b2" * 31 + "zz", "is not a SHA-256: 64 lower-case hex digits"),
     ("0001-arch-list.patch", "0001-arch-lists.patch", "there is no patches/vllm/0001-arch-lists.patch, did you mean"),

@@ -1,0 +1,146 @@
+"""CASES 1, 2, 4 and the proofs: verdicts over machine code that the pinned compiler made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builder.inspect import elf
+from builder.model import Verdict
+from builder.verify import Exempt, Expectations, Proof, for_device
+from tests.verify.conftest import SAMPLES, Judge, MakeWheel, only, rules, sample
+
+
+def test_a_good_wheel_passes(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    verdict = judge_file(make_wheel(), wanted)
+    assert verdict.good, verdict.findings
+    assert verdict.archs == {"demo/_C.so": ("compute_80", "sm_121a", "sm_80")}
+
+
+def test_plain_and_family_code_are_told_apart(judge_file: Judge) -> None:
+    asked = Expectations("12.0", archs=("sm_120f",))
+    assert judge_file(SAMPLES / "scale_sm_120f.o", asked).good
+    message = only(judge_file(SAMPLES / "scale_sm_120.o", asked), "arch")
+    assert message == "code for sm_120, which nobody asked for: asked for sm_120f, found sm_120"
+
+
+@pytest.mark.parametrize(("name", "good"), [("120", True), ("120f", True), ("120a", False)])
+def test_the_suffix_decides_what_runs_on_another_device(judge_file: Judge, name: str, *, good: bool) -> None:
+    verdict = judge_file(SAMPLES / f"scale_sm_{name}.cubin", for_device("12.1"))
+    assert verdict.good is good
+    assert good or "no code that runs on 12.1" in only(verdict, "arch")
+
+
+def kernels(verdict: Verdict, rule: str) -> str:
+    return next(finding.message for finding in verdict.findings if finding.rule == rule)
+
+
+@pytest.mark.parametrize("name", ["guard_sm_121a.o", "guard_ptx_121a.o"])
+def test_a_wrong_guard_is_named_kernel_by_kernel(judge_file: Judge, name: str) -> None:
+    verdict = judge_file(SAMPLES / name, for_device("12.1"))
+    assert {"empty", "trap"} <= set(rules(verdict))
+    assert "1 in all: guarded_empty(float*)" in kernels(verdict, "empty")
+    trapped = kernels(verdict, "trap")
+    assert "3 in all" in trapped
+    assert "guarded_trap(float*)" in trapped
+    assert "guarded_printf_trap(float*)" in trapped
+    assert "checked" not in trapped
+
+
+def test_the_right_guard_passes_and_a_trap_on_one_path_too(judge_file: Judge) -> None:
+    verdict = judge_file(SAMPLES / "guard_sm_120.o", for_device("12.0"))
+    assert "1 in all: both_paths_trap(int)" in only(verdict, "trap")
+
+
+def test_code_for_another_device_alone(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_sm_75.so")})
+    message = only(judge_file(path, wanted), "arch")
+    assert "no code that runs on 12.1: asked for sm_121a, sm_80, compute_80, found sm_75" in message
+    assert "1 cannot run" in message
+
+
+def test_no_code_at_all(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    bare = sample("launch_sm_75.so").replace(b".nv_fatbin", b".no_fatbin").replace(b"__nv_relfatbin", b"__no_relfatbin")
+    message = only(judge_file(make_wheel({"demo/_C.so": bare}), wanted), "arch")
+    assert "it launches kernels and holds no device code; asked for sm_121a, sm_80, compute_80, found none" in message
+
+
+def test_an_object_that_launches_nothing_needs_no_code(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    assert judge_file(make_wheel({"demo/_C.so": sample("nothing.so")}), wanted).good
+
+
+def test_kernels_left_to_the_device_to_compile(judge_file: Judge) -> None:
+    verdict = judge_file(SAMPLES / "launch_ptx.so", for_device("12.1"))
+    assert "1 kernels would be compiled there at load, 0 cannot run" in only(verdict, "arch")
+
+
+def section(name: str) -> bytes:
+    """The fatbin section of a sample, padded so that another can follow."""
+    data = next(iter(elf.fatbin_sections(elf.parse(memoryview(sample(name))))))
+    return bytes(data) + bytes(-len(data) % 8)
+
+
+def test_some_native_some_compiled_at_load_some_for_others(tmp_path: Path, judge_file: Judge) -> None:
+    path = tmp_path / "three.fatbin"
+    path.write_bytes(section("launch_zstd.so") + section("launch_ptx.so") + section("launch_sm_75.so"))
+    any_device = judge_file(path, for_device("12.1"))
+    assert "has to compile from PTX at load: 1 in all: scale(float*)" in only(any_device, "jit")
+    strict = judge_file(path, replace(for_device("12.1"), strict=True))
+    assert sorted(rules(strict)) == ["jit", "none"]
+    assert "cannot run on 12.1 (they are for sm_75): 1 in all: scale(float*)" in kernels(strict, "none")
+
+
+def test_archs_that_nobody_asked_for(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    verdict = judge_file(make_wheel(), replace(wanted, archs=("sm_121a",)))
+    assert "code for compute_80, sm_80, which nobody asked for: asked for sm_121a" in only(verdict, "arch")
+
+
+PROOF = Proof("*mma_sm_*.cubin", "*nvfp4*scaled_mm*", "OMMA")
+
+
+def test_a_proof_holds_on_native_code(judge_file: Judge) -> None:
+    assert judge_file(SAMPLES / "mma_sm_121a.cubin", Expectations("12.1", proofs=(PROOF,))).good
+    assert judge_file(SAMPLES / "mma_sm_120f.cubin", Expectations("12.1", proofs=(PROOF,))).good
+
+
+def test_a_proof_fails_without_the_instruction(judge_file: Judge) -> None:
+    proof = replace(PROOF, kernel="*mxfp8*scaled_mm*")
+    verdict = judge_file(SAMPLES / "mma_sm_121a.cubin", Expectations("12.1", proofs=(proof,)))
+    assert "without OMMA in code that runs on 12.1: 1 in all: mxfp8_scaled_mm" in only(verdict, "instruction")
+
+
+def test_ptx_proves_nothing(judge_file: Judge) -> None:
+    wanted = Expectations("12.1", proofs=(Proof("*.ptx", "*nvfp4*", "OMMA"),))
+    assert "instruction" in rules(judge_file(SAMPLES / "mma_ptx_121a.ptx", wanted))
+
+
+def test_a_proof_over_nothing_is_a_finding(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    absent = replace(wanted, proofs=(Proof("demo/_C.so", "*nvfp4*", "OMMA"),))
+    assert "nothing has a kernel like *nvfp4*" in only(judge_file(make_wheel(), absent), "instruction")
+    nowhere = replace(wanted, proofs=(Proof("demo/_X.so", "*", "OMMA"),))
+    assert "nothing is there" in only(judge_file(make_wheel(), nowhere), "instruction")
+
+
+def test_an_exception_is_shown_with_its_reason(judge_file: Judge) -> None:
+    exempt = (Exempt("*.o", "trap", "known", "*both_paths*"),)
+    verdict = judge_file(SAMPLES / "guard_sm_120.o", Expectations("12.0", exempt=exempt))
+    assert verdict.good
+    assert [(a.finding.rule, a.reason) for a in verdict.accepted] == [("trap", "known")]
+
+
+def test_an_exception_is_no_wider_than_its_name(judge_file: Judge) -> None:
+    exempt = (Exempt("*.o", "trap", "known", "*guarded_trap*"),)
+    verdict = judge_file(SAMPLES / "guard_sm_121a.o", Expectations("12.1", exempt=exempt))
+    assert "guarded_trap" not in kernels(verdict, "trap").replace("guarded_printf_trap", "")
+    assert "guarded_printf_trap" in kernels(verdict, "trap")
+
+
+def test_an_exception_that_nothing_needs_is_a_finding(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    verdict = judge_file(make_wheel(), replace(wanted, exempt=(Exempt("demo/_C.so", "arch", "once upon a time"),)))
+    assert "the exception for arch no longer applies" in only(verdict, "exception")

@@ -1,0 +1,175 @@
+"""CASES 6, 7 and 9: what the loader needs, held against the tag, the recipe and the pinned wheels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builder.context import Context
+from builder.inspect import inspect_path
+from builder.model import LockedFile, Package
+from builder.verify import Exempt, Expectations, examine
+from builder.verify.link import policy
+from builder.verify.providers import exported, libraries_of, provided_by
+from builder.verify.sources import defined_in, hint_from, identifier
+from builder.verify.symbols import Provided, Wanted, left_to_others, symbol_faults
+from tests.verify.conftest import SAMPLES, STUBS, Judge, MakeWheel, keep_wheel, only, rules, sample, stub
+
+MISSING = "_ZN4vllm23cutlass_scaled_mm_sm120EiPKf"
+
+
+def test_an_object_of_the_host(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    verdict = judge_file(make_wheel(), replace(wanted, machine="aarch64"))
+    assert rules(verdict) == ["machine", "wheel-tags"] or rules(verdict) == ["wheel-tags", "machine"]
+    assert "it is for x86_64, the recipe is for aarch64" in [f.message for f in verdict.findings]
+
+
+@pytest.mark.parametrize("name", ["demo.libs/libcudart-0d1e2f.so.13", "demo/libtorch_cpu.so", "demo/libcuda.so.1"])
+def test_a_bundled_library(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), name: sample("nothing.so")})
+    assert "the user's own installation must give" in only(judge_file(path, wanted), "bundled")
+
+
+def test_a_bundled_library_under_another_file_name(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/innocent.so": stub("libcudart.so.13")})
+    only(judge_file(path, wanted), "bundled")
+
+
+def test_another_cuda_major(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    path = make_wheel({"demo/_C.so": sample("cudart12.so")})
+    message = only(judge_file(path, wanted), "cuda-major")
+    assert message == "it needs libcudart.so.12, of CUDA 12, in a wheel of CUDA 13"
+
+
+def test_two_cuda_majors_in_one_wheel_without_a_recipe(make_wheel: MakeWheel, judge_file: Judge) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/old.so": sample("cudart12.so")})
+    assert "libcudart.so.12" in only(judge_file(path, Expectations("12.1")), "cuda-major")
+
+
+def test_a_tag_that_promises_too_old_a_glibc(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    files = {"demo/_C.so": sample("glibc.so")}
+    assert judge_file(make_wheel(files, tag="cp312-cp312-manylinux_2_34_x86_64"), wanted).good
+    message = only(judge_file(make_wheel(files, tag="cp312-cp312-manylinux_2_28_x86_64"), wanted), "glibc")
+    assert (
+        "promises glibc 2.28 or newer, and libc.so.6 of that age lacks 1 in all: pthread_create@GLIBC_2.34" in message
+    )
+
+
+def test_a_tag_that_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    verdict = judge_file(make_wheel(tag="cp312-cp312-linux_x86_64"), wanted)
+    assert "promises no glibc, and it needs 2.2.5" in only(verdict, "glibc")
+
+
+def test_the_policy_of_a_tag_between_two_levels_is_the_older() -> None:
+    assert policy("2.33", "x86_64") == policy("2.31", "x86_64")
+    assert "2.34" in policy("2.34", "aarch64")["GLIBC"]
+    assert "2.35" not in policy("2.34", "aarch64")["GLIBC"]
+
+
+def test_symbols_of_the_pinned_wheels_close(
+    make_wheel: MakeWheel, wanted: Expectations, pins: tuple[LockedFile, ...], context: Context
+) -> None:
+    assert examine(make_wheel(), wanted, context, pins)[0].good
+
+
+def test_a_symbol_that_nobody_defines(
+    make_wheel: MakeWheel, wanted: Expectations, pins: tuple[LockedFile, ...], context: Context
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("undefined.so")})
+    message = only(examine(path, wanted, context, pins)[0], "symbol")
+    assert message == "undefined, and nobody defines: 1 in all: vllm::cutlass_scaled_mm_sm120(int, float const*)"
+
+
+def test_a_symbol_whose_owner_was_skipped(
+    make_wheel: MakeWheel, wanted: Expectations, pins: tuple[LockedFile, ...], context: Context
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("undefined.so")})
+    verdict, _ = examine(path, wanted, context, pins, lambda name: f"a.cu defines {len(name)}")
+    assert f"(a.cu defines {len(MISSING)})" in only(verdict, "symbol")
+
+
+def test_an_exception_for_one_symbol(
+    make_wheel: MakeWheel, wanted: Expectations, pins: tuple[LockedFile, ...], context: Context
+) -> None:
+    exempt = (Exempt("demo/_C.so", "symbol", "loaded by hand", "*cutlass_scaled_mm_sm120*"),)
+    path = make_wheel({"demo/_C.so": sample("undefined.so")})
+    assert examine(path, replace(wanted, exempt=exempt), context, pins)[0].good
+
+
+def test_a_library_that_nobody_has(
+    make_wheel: MakeWheel, wanted: Expectations, pins: tuple[LockedFile, ...], context: Context
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("cudart12.so")})
+    verdict, _ = examine(path, wanted, context, pins)
+    assert sorted(rules(verdict)) == ["cuda-major", "library"]
+
+
+def test_a_library_of_the_wheel_itself_counts_only_when_it_is_needed() -> None:
+    driverless = inspect_path(STUBS / "libdriverless.so").objects[0]
+    assert left_to_others([driverless]).names == {"cuInit"}  # it does not name libcuda.so.1
+    runtime = inspect_path(STUBS / "libcudart.so.13").objects
+    launch = inspect_path(SAMPLES / "launch_zstd.so").objects
+    assert left_to_others([*launch, *runtime]) == Wanted(frozenset(), frozenset())
+    assert "__cudaLaunchKernel" in left_to_others(launch).names
+
+
+def test_another_object_has_it_but_is_not_asked() -> None:
+    undefined = inspect_path(SAMPLES / "undefined.so").objects[0]
+    other = inspect_path(SAMPLES / "nothing.so").objects[0]
+    having = replace(other, elf=replace(other.elf, exported=(MISSING,)))
+    faults = [f.message for f in symbol_faults([undefined, having], Provided())]
+    assert faults == ["undefined, and nobody defines: {} (nothing.so has it, and is not in its DT_NEEDED)"]
+
+
+def test_an_object_file_before_linking_leaves_symbols_open() -> None:
+    assert left_to_others(inspect_path(SAMPLES / "guard_sm_121a.o").objects).names == frozenset()
+
+
+def test_libraries_are_read_once_and_only_while_a_name_is_open(
+    context: Context, pins: tuple[LockedFile, ...], tmp_path: Path
+) -> None:
+    large = keep_wheel(context, tmp_path, "nvidia-zzz", "1.0", {"lib/libzzz.so.1": sample("nothing.so") + b"\0" * 9999})
+    asked = Wanted(frozenset({"cudaGetDeviceCount"}), frozenset({"libcudart.so.13"}))
+    found = provided_by([*pins, large], asked, context)
+    assert found.names == {"cudaGetDeviceCount": "libcudart.so.13"}
+    assert found.libraries == {"libcudart.so.13"}
+    tables = sorted((context.store.root / "trees").glob("symbols-*"))
+    assert len(tables) == 1
+    (context.store.root / "blobs" / pins[1].sha256).unlink()
+    assert provided_by(pins, asked, context) == found  # from the store's table, the wheel is gone
+    assert exported(libraries_of(large, context)[0], context) == {"answer"}
+
+
+@pytest.mark.parametrize(
+    ("mangled", "plain"),
+    [
+        (MISSING, "cutlass_scaled_mm_sm120"),
+        ("_Z16silu_and_mul_fp4v", "silu_and_mul_fp4"),
+        ("_ZN2at6Tensor3addERKS0_", "add"),
+        ("cuInit", "cuInit"),
+    ],
+)
+def test_the_plain_name_of_a_function(mangled: str, plain: str) -> None:
+    assert identifier(mangled) == plain
+
+
+def test_the_source_that_defines_a_function() -> None:
+    texts = {
+        "csrc/a.cpp": b"void mm(int a);\nint other() { mm(1); return 0; }\n",
+        "csrc/b.cu": b"void mm(int a,\n        int b) {\n}\n",
+    }
+    assert defined_in("mm", texts) == "csrc/b.cu"
+    assert defined_in("absent", texts) == ""
+
+
+def test_the_other_wheel_knows_the_owner(context: Context) -> None:
+    zero = "0" * 40
+    hint = hint_from(Package("demo", "1.0", zero, "", "", "", zero, zero), context.store, before=[])
+    assert hint(MISSING) == ""
+    other = inspect_path(STUBS / "libcudart.so.13").objects
+    hint = hint_from(Package("demo", "1.0", zero, "", "", "", zero, zero), context.store, before=other)
+    assert hint("cudaGetDeviceCount") == "libcudart.so.13 of the other wheel has it"

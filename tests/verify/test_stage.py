@@ -1,0 +1,187 @@
+"""verify_wheel, the expectations of real recipes, and the verb."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import builder
+from builder.context import Context
+from builder.errors import DigestError, NegativeVerdict, UsageError
+from builder.inspect import inspect_path
+from builder.model import Recipe, VerifiedWheel, Wheel
+from builder.recipe import known, load
+from builder.recipe.tables import VERIFY_RULES
+from builder.verify import expectations_for, run_verb, verify_wheel
+from builder.verify.picture import WIDTH, picture_of
+from tests.verify.conftest import ROOT, SAMPLES, MakeWheel, as_wheel, sample
+
+
+def test_a_good_wheel_becomes_a_verified_one(wheel: Wheel, recipe: Recipe, context: Context) -> None:
+    verified = verify_wheel(wheel, recipe, recipe.package("demo"), context)
+    assert isinstance(verified, VerifiedWheel)
+    assert verified.verdict.good
+    assert verified.wheel is wheel
+
+
+def test_a_refusal_tells_every_finding(make_wheel: MakeWheel, recipe: Recipe, context: Context) -> None:
+    path = make_wheel({"demo/_X.so": sample("launch_sm_75.so")})
+    with pytest.raises(NegativeVerdict) as caught:
+        verify_wheel(as_wheel(path), recipe, recipe.package("demo"), context)
+    text = str(caught.value)
+    assert "2 findings" in text
+    assert "arch: demo/_X.so: no code that runs on 12.1" in text
+    assert "component: _C: the recipe asks for _C" in text
+    assert "read configure's log" in text
+
+
+def test_a_wheel_that_changed_after_it_was_built(wheel: Wheel, recipe: Recipe, context: Context) -> None:
+    with pytest.raises(DigestError, match="changed after it was built"):
+        verify_wheel(replace(wheel, sha256="0" * 64), recipe, recipe.package("demo"), context)
+
+
+def test_expectations_follow_from_the_recipe() -> None:
+    recipe = load("aeon7", ROOT)
+    wanted = expectations_for(recipe, recipe.package("vllm"), ROOT)
+    assert (wanted.device, wanted.machine, wanted.torch, wanted.cuda_major) == ("12.1", "aarch64", "2.11.0", "13")
+    assert wanted.archs[0] == "sm_121a"
+    assert {proof.needs for proof in wanted.proofs} == {"OMMA", "QMMA", "F2FP.E2M1"}
+    assert all(exempt.reason and exempt.needed for exempt in wanted.exempt)
+    cache = expectations_for(recipe, recipe.package("flashinfer-jit-cache"))
+    assert cache.exempt == ()
+    assert all(proof.object.startswith("*/") for proof in cache.proofs)
+
+
+@pytest.mark.parametrize("name", known(ROOT))
+def test_every_recipe_gives_expectations_for_every_package(name: str) -> None:
+    recipe = load(name, ROOT)
+    for package in recipe.packages:
+        assert expectations_for(recipe, package, ROOT).name == package.name
+
+
+def test_the_rules_that_exceptions_may_name_are_those_that_exist() -> None:
+    folder = Path(builder.__file__).parent
+    found = {"wheel-name", "wheel-version"}  # inspect makes these two of one text
+    for path in [*(folder / "verify").glob("*.py"), *(folder / "inspect").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"Fault", "Finding"}:
+                first = node.args[0] if node.args else None
+                found |= {first.value} if isinstance(first, ast.Constant) and isinstance(first.value, str) else set()
+    assert found - {"exception"} == set(VERIFY_RULES)
+
+
+def test_the_verb_against_a_device(context: Context) -> None:
+    good = run_verb([str(SAMPLES / "launch_zstd.so")], {"device": "12.1"}, context, ROOT)
+    assert good[2]
+    document, text, verdict = run_verb([str(SAMPLES / "launch_sm_75.so")], {"device": "12.1"}, context, ROOT)
+    assert not verdict
+    assert json.loads(json.dumps(document)) == document
+    file = document["files"][0]
+    assert (document["version"], document["good"], file["device"]) == (1, False, "12.1")
+    assert file["objects"] == [{"path": "launch_sm_75.so", "archs": ["sm_75"], "native": 0, "jit": 0, "none": 1}]
+    assert [finding["rule"] for finding in file["findings"]] == ["arch"]
+    assert "launch_sm_75.so: 1 finding" in text
+    assert file["findings"][0]["remedy"] in text
+
+
+def test_the_verb_takes_a_folder_of_wheels(make_wheel: MakeWheel, context: Context) -> None:
+    path = make_wheel()
+    document, _, good = run_verb([str(path.parent)], {"device": "12.1"}, context, ROOT)
+    assert good
+    assert [file["path"] for file in document["files"]] == [str(path)]
+
+
+def test_the_verb_takes_a_folder_of_objects(context: Context, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.so").write_bytes(sample("launch_zstd.so"))
+    document, _, good = run_verb([str(tmp_path / "a")], {"device": "12.1"}, context, ROOT)
+    assert good
+    assert document["files"][0]["objects"][0]["path"] == "x.so"
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "told"),
+    [
+        (["x.whl"], {}, "say what to hold it against"),
+        (["x.whl"], {"device": "12.1", "recipe": "aeon7"}, "say what to hold it against"),
+        (["x.whl"], {"device": "12"}, "'12' is no device"),
+        (["absent.whl"], {"device": "12.1"}, "there is no absent.whl"),
+        ([], {"device": "12.1"}, "no file to verify"),
+        (["x.whl"], {"devise": "12.1"}, "did you mean device=?"),
+        ([str(SAMPLES / "launch_zstd.so")], {"recipe": "aeon7"}, "is of no package of recipe aeon7"),
+    ],
+)
+def test_what_the_verb_refuses(
+    context: Context,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    options: dict[str, str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.whl").write_bytes(b"")
+    with pytest.raises(UsageError, match=re.escape(told)):
+        run_verb(words, options, context, ROOT)
+
+
+class _Page(HTMLParser):
+    """Tags that stand open, every address, and the widths of coloured rectangles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.widths: list[float] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.addresses += [value for name in ("src", "href", "xlink:href") if (value := named.get(name))]
+        if tag == "rect":
+            self.widths += [float(named["width"] or 0)] if named["class"] != "track" else []
+        elif tag not in {"meta", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value for name, value in attrs if name in {"src", "href"} and value]
+        del tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "rect":
+            assert self.open.pop() == tag
+
+
+def test_the_report_is_whole_by_itself(make_wheel: MakeWheel, context: Context, tmp_path: Path) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/<b>.o": sample("guard_sm_121a.o")})
+    options = {"device": "12.1", "against": str(path), "html": str(tmp_path / "report.html")}
+    run_verb([str(path)], options, context, ROOT)
+    html = (tmp_path / "report.html").read_text()
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+    assert page.addresses == []
+    assert "<script" not in html
+    assert "<b>.o" not in html
+    assert "demo/&lt;b&gt;.o" in html
+    assert html.count("before</div>") == 2
+    assert max(page.widths) <= WIDTH
+
+
+def test_a_picture_has_a_column_for_every_kernel() -> None:
+    picture = picture_of(inspect_path(SAMPLES / "guard_sm_121a.o").objects[0], "12.1")
+    assert (picture.kernels, [row.label for row in picture.rows]) == (5, ["on 12.1", "sm_121a"])
+    assert [(s.state, s.count) for s in picture.rows[0].segments] == [("native", 1), ("empty", 1), ("trap", 3)]
+    assert picture.rows[1].segments == picture.rows[0].segments
+    mixed = picture_of(inspect_path(SAMPLES / "scale.fatbin").objects[0], "12.1")
+    assert [(r.label, [s.state for s in r.segments]) for r in mixed.rows] == [
+        ("on 12.1", ["native"]),
+        ("compute_120a", ["none"]),
+        ("sm_120f", ["native"]),
+        ("sm_90", ["none"]),
+    ]

@@ -1,0 +1,129 @@
+"""CASE 8 and the rest of a wheel as a file: names, metadata, parts, patches, size."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builder.patches.probe import parse_probe
+from builder.verify import Expectations
+from builder.verify.expect import PatchProbes
+from builder.verify.wheelrules import installed_paths
+from tests.verify.conftest import Judge, MakeWheel, only, rules, sample
+
+
+def test_renamed_by_hand(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    path = make_wheel()
+    renamed = path.with_name(path.name.replace("1.0", "1.0+cu130"))
+    shutil.copy(path, renamed)
+    assert "the file name says 1.0+cu130" in only(judge_file(renamed, wanted), "wheel-version")
+
+
+def test_two_dist_info_folders_and_a_wrong_record(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo-0.9.dist-info/METADATA": b"Name: demo\n"})
+    assert "dist-info" in rules(judge_file(path, wanted))
+    import zipfile
+
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("demo/late.py", b"")
+    assert {"dist-info", "record"} <= set(rules(judge_file(path, wanted)))
+
+
+def test_the_wheel_of_another_package_or_version(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    assert "it is demo, not vllm" in only(judge_file(make_wheel(), replace(wanted, name="vllm")), "wheel-name")
+    message = only(judge_file(make_wheel(), replace(wanted, version="2.0")), "wheel-version")
+    assert message == "it is version 1.0, the recipe pins 2.0"
+
+
+def test_a_local_version_is_the_pinned_version(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    assert judge_file(make_wheel(), replace(wanted, version="1.0+x")).good
+
+
+TORCH = {"demo/_C.so": sample("launch_zstd.so").replace(b"libgcc_s.so.1", b"libtorch.so\0\0")}
+
+
+@pytest.mark.parametrize("said", ["torch==2.11.0", "torch==2.11.*", "torch == 2.11.0 ; python_version >= '3.9'"])
+def test_metadata_that_pins_the_torch_it_is_linked_to(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, said: str
+) -> None:
+    assert judge_file(make_wheel(TORCH, requires=said), wanted).good
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("numpy", "METADATA says nothing of it"),
+        ("torch", "METADATA says torch of it"),
+        ("torch>=2.10", "METADATA says torch>=2.10 of it"),
+        ("torch==2.10.0", "METADATA asks for torch==2.10.0, it is built against torch 2.11.0"),
+    ],
+)
+def test_metadata_that_does_not(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, said: str, told: str
+) -> None:
+    assert told in only(judge_file(make_wheel(TORCH, requires=said), wanted), "torch")
+
+
+def test_a_wheel_without_torch_need_not_pin_it(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    assert judge_file(make_wheel(requires="torch"), wanted).good
+    assert judge_file(make_wheel(requires="numpy"), wanted).good
+
+
+def test_a_part_that_is_missing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    asked = replace(wanted, objects=(*wanted.objects, ("_moe_C", ("*/_moe_C.so",))))
+    assert "the recipe asks for _moe_C" in only(judge_file(make_wheel(), asked), "component")
+    asked = replace(wanted, files=("demo/*.so", "demo/third_party/*.py"))
+    verdict = judge_file(make_wheel(), asked)
+    assert [(f.rule, f.where) for f in verdict.findings] == [("component", "demo/third_party/*.py")]
+
+
+def patched(*probes: str, superseded: tuple[str, ...] = ()) -> tuple[PatchProbes, ...]:
+    read = tuple(parse_probe(text) for text in probes)
+    return (PatchProbes("demo/0001-x.patch", read, tuple(parse_probe(text) for text in superseded)),)
+
+
+FILES = {
+    "demo/_C.so": sample("launch_zstd.so"),
+    "demo/a.py": b"def mended():\n    pass\n",
+    "flashinfer/data/csrc/k.cu": b"family\n",
+}
+
+
+def test_what_the_patches_expect_holds(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    series = patched("demo/a.py: def mended", "csrc/k.cu: text family", "CMakeLists.txt: text 12.1")
+    assert judge_file(make_wheel(FILES), replace(wanted, patches=series)).good
+
+
+@pytest.mark.parametrize("probe", ["demo/a.py: def other", "demo/b.py: def mended", "csrc/k.cu: not text family"])
+def test_what_a_patch_expects_and_the_wheel_lacks(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, probe: str
+) -> None:
+    message = only(judge_file(make_wheel(FILES), replace(wanted, patches=patched(probe))), "patch")
+    assert message == f"demo/0001-x.patch expects of it what it does not hold: 1 in all: {probe}"
+
+
+def test_a_superseded_patch_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    series = patched("demo/a.py: def other", superseded=("demo/a.py: def mended",))
+    assert judge_file(make_wheel(FILES), replace(wanted, patches=series)).good
+
+
+def test_sources_lie_elsewhere_in_the_flashinfer_wheel() -> None:
+    assert installed_paths(("flashinfer/data/csrc/k.cu", "vllm/a.py")) == {
+        "csrc/k.cu": "flashinfer/data/csrc/k.cu",
+        "flashinfer/data/csrc/k.cu": "flashinfer/data/csrc/k.cu",
+        "vllm/a.py": "vllm/a.py",
+    }
+
+
+def test_a_wheel_over_its_limit(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    path: Path = make_wheel()
+    assert judge_file(path, replace(wanted, max_bytes=path.stat().st_size)).good
+    message = only(judge_file(path, replace(wanted, max_bytes=1000)), "size")
+    assert "its limit is 0 MB" in message
