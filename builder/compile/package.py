@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from builder import __version__
@@ -111,7 +111,7 @@ def _record(job: Job, tree: PatchedTree) -> dict[str, object]:
     return {
         "version": 1,
         "builder": __version__,
-        "recipe": {"name": recipe.name, "revision": recipe.revision, "digest": recipe.digest},
+        "recipe": {"name": recipe.name, "revision": recipe.revision, "digest": _asked(recipe, package)},
         "package": {
             "name": package.name,
             "version": job.version,
@@ -138,6 +138,11 @@ def _record(job: Job, tree: PatchedTree) -> dict[str, object]:
     }
 
 
+def _asked(recipe: Recipe, package: Package) -> str:
+    """A digest of what the recipe says that reaches this wheel's bytes: its expectations do not."""
+    return key_of([recipe.name, recipe.revision, *map(asdict, (recipe.target, recipe.toolchain, package))])
+
+
 def _wheel_key(
     recipe: Recipe,
     package: Package,
@@ -148,8 +153,7 @@ def _wheel_key(
 ) -> str:
     ours = {path.name: path.read_text(encoding="utf-8") for path in sorted(_CODE.glob("*.py"))}
     parts = [
-        recipe.digest,
-        package.name,
+        _asked(recipe, package),
         tree.tree,
         [external.tree for external in externals],
         toolchain.key,
