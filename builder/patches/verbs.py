@@ -6,6 +6,7 @@ Where sources come from is the caller's affair (`Sources`): this stage imports n
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,7 +170,8 @@ def _status(package: Package, options: dict[str, str], _word: str, bench: Bench)
     past, version = None, package.version
     if to:
         target, there = bench.sources.release(package, to)
-        releases = tuple(bench.sources.releases(package, options["releases"])) if "releases" in options else ()
+        wanted = wanted_releases(package, options["releases"]) if "releases" in options else ""
+        releases = tuple(bench.sources.releases(package, wanted)) if wanted else ()
         ends = Release(package.version, source.tree), Release(target.version, there.tree)
         past = Past(Blobs(Objects(there.git_dir)), *ends, releases=(ends[0], *releases, ends[1]))
         source, version = there, target.version
@@ -183,7 +185,7 @@ def _overlap(package: Package, _options: dict[str, str], _word: str, bench: Benc
 
 
 def _radar(package: Package, options: dict[str, str], _word: str, bench: Bench) -> Document:
-    releases = bench.sources.releases(package, options.get("releases", ""))
+    releases = bench.sources.releases(package, wanted_releases(package, options.get("releases", "")))
     found = radar(package, bench.context, releases, bench.root)
     document = documents.radar_of(found)
     if "picture" in options:
@@ -191,6 +193,27 @@ def _radar(package: Package, options: dict[str, str], _word: str, bench: Bench) 
         atomic_write(path, picture(found).encode())
         document["picture"] = str(path)
     return document
+
+
+def wanted_releases(package: Package, option: str) -> str:
+    """The range of `releases=` for one package: `>=0.16`, or by name, `vllm>=0.16;flashinfer-python>=0.6.4`.
+
+    Without one, from four steps before the pin on: 0.20.0 gives `>=0.16`, 0.6.8 gives `>=0.6.4`.
+    """
+    for part in filter(None, option.split(";")):
+        match = re.fullmatch(r"([A-Za-z][\w.-]*?)?\s*((?:[=<>!~]=?[^,]+,?)+)", part.strip())
+        if match is None:
+            raise UsageError(
+                f"{part!r} is no range of releases",
+                where="releases=",
+                remedy="for example releases='>=0.16' or releases='vllm>=0.16;flashinfer-python>=0.6.4'",
+            )
+        if match[1] in {None, package.name}:
+            return match[2]
+    numbers = list(Version(package.version).release)
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return f">={'.'.join(map(str, [*numbers[:-1], max(0, numbers[-1] - 4)]))}"
 
 
 def _refresh(package: Package, options: dict[str, str], word: str, bench: Bench) -> Document:

@@ -28,6 +28,7 @@ from builder.patches import (
 )
 from builder.patches.picture import picture
 from builder.patches.pulls import from_web
+from builder.patches.verbs import wanted_releases
 from tests.patches.bench import Bench, Files, GitDiff
 
 LINES = b"".join(b"line %d\n" % n for n in range(1, 61))
@@ -305,10 +306,10 @@ def test_status_is_good_where_it_is_pinned(verbs: Verbs, world: World) -> None:
 def test_status_on_another_release_explains(verbs: Verbs, world: World) -> None:
     world.files["0.22.0"] = {"lib/x": edit(LINES, 9, word=b"theirs")}
     world.files["0.23.0"] = {"x": edit(LINES, 9, word=b"theirs")}
-    text = render(run_verb(["status"], {"to": "0.22.0", "releases": "all"}, verbs))
+    text = render(run_verb(["status"], {"to": "0.22.0", "releases": ">=0"}, verbs))
     assert "the file is now lib/x (98% alike)" in text
     assert "conflict(moved)" in text
-    text = render(run_verb(["status"], {"to": "0.23.0", "releases": "all"}, verbs))
+    text = render(run_verb(["status"], {"to": "0.23.0", "releases": ">=0"}, verbs))
     assert "its lines are in 0.20.1, changed in 0.21.0" in text
     assert "expected (left), found at line 7 (right)" in text
     assert "≠ theirs 9" in text
@@ -352,3 +353,23 @@ def test_bad_usage_is_said(verbs: Verbs, words: list[str], options: dict[str, st
     with pytest.raises(UsageError) as caught:
         run_verb(words, options, verbs)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "wanted"),
+    [
+        ("0.20.0", "", ">=0.16"),
+        ("0.6.8", "", ">=0.6.4"),
+        ("0.2", "", ">=0.0"),
+        ("0.20.0", ">=0.18,<0.22", ">=0.18,<0.22"),
+        ("0.20.0", "other>=1;vllm>=0.19,<1", ">=0.19,<1"),
+        ("0.20.0", "other>=1", ">=0.16"),
+    ],
+)
+def test_ranges_of_releases(bench: Bench, version: str, option: str, wanted: str) -> None:
+    assert wanted_releases(replace(bench.package(), version=version), option) == wanted
+
+
+def test_a_range_that_is_none_is_said(bench: Bench) -> None:
+    with pytest.raises(UsageError, match="no range of releases"):
+        wanted_releases(bench.package(), "newest")
