@@ -69,6 +69,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def smoke(session: nox.Session) -> None:
+    """Prove the whole line on real upstream source: build recipe=smoke, install, look up (minutes)."""
+    _dev(session)
+    session.run("pytest", "-m", "compile", "tests/e2e", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style and architecture."""
     _dev(session)

@@ -89,6 +89,13 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     """
     machine = recipe.target.machine
     compilers = find_compilers(machine, context)
+    if kind == "system" and compilers.cross:
+        raise ToolchainError(
+            f"toolchain=system cannot build for {machine} here",
+            where="this machine's CUDA",
+            expected=f"a machine of that kind: its CUDA has libraries for {os.uname().machine} only",
+            remedy="leave out toolchain=system: the locked toolchain brings the target's libraries",
+        )
     parts = _parts(lock, machine, with_cuda=kind == "index")
     root = canonical_root() / "toolchain" / _code_key(parts, kind, machine)[:12]
     trees = {part: _unpacked(part, files, context) for part, files in parts.items()}
