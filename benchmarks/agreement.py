@@ -29,6 +29,7 @@ from builder.inspect import CLASSES, ImageFacts, ObjectFacts, inspect_path
 Image = tuple[str, tuple[tuple[str, tuple[int, ...]], ...], tuple[int, ...]]
 """Architecture, (kernel, counts) sorted, counts of the whole image."""
 
+OLDEST = 75
 MNEMONIC = re.compile(rb"\*/\s+(?:@!?U?P\w+ +)?((?:[OQHI]MMA|[HIQ]GMMA|UTC[A-Z]*MMA|F2FP|BPT\.TRAP)\b[\w.]*)")
 
 
@@ -51,10 +52,10 @@ def class_of(mnemonic: bytes) -> str:
     return "BPT.TRAP" if head == "BPT" else head
 
 
-def dump(cuobjdump: str, path: Path) -> Iterator[Dump]:
-    """The images of a binary, by its printed disassembly."""
+def dump(cuobjdump: str, path: Path, arch: str = "") -> Iterator[Dump]:
+    """The images of a binary, or those of one architecture, by its printed disassembly."""
     current, counts = None, Counter[str]()
-    command = [cuobjdump, "-sass", str(path)]
+    command = [cuobjdump, "-sass", *(("-arch", arch) if arch else ()), str(path)]
     beside = {**os.environ, "PATH": f"{Path(cuobjdump).resolve().parent}:{os.environ['PATH']}"}  # it calls nvdisasm
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=1 << 20, env=beside) as process:
         assert process.stdout is not None
@@ -97,13 +98,22 @@ def ours(image: ImageFacts) -> Image:
 
 def compare(cuobjdump: str, found: ObjectFacts, path: Path) -> list[str]:
     """Differences, empty when all images agree."""
-    mine = Counter(ours(image) for image in found.images if image.kind == "sass")
+    readable = [image for image in found.images if image.kind == "sass" and number(image.arch) >= OLDEST]
+    mine = Counter(ours(image) for image in readable)
     kernels = {kernel.name for kernel in found.kernels}
+    # nvdisasm 13 stops at the first image that is older than 7.5, so such a binary is dumped by architecture
+    old = any(image.kind == "sass" and number(image.arch) < OLDEST for image in found.images)
+    archs = sorted({image.arch for image in readable}) if old else [""]
     # an image without code prints no function
-    printed = Counter(theirs(image, kernels) for image in dump(cuobjdump, path) if image.functions)
+    printed = Counter(theirs(image, kernels) for a in archs for image in dump(cuobjdump, path, a) if image.functions)
     mine = Counter({image: count for image, count in mine.items() if image[1] or any(image[2])})
     lines = [f"only ours ({count}): {brief(image)}" for image, count in (mine - printed).items()]
     return lines + [f"only theirs ({count}): {brief(image)}" for image, count in (printed - mine).items()]
+
+
+def number(arch: str) -> int:
+    """120 of sm_120f."""
+    return int(re.sub(r"\D", "", arch))
 
 
 def brief(image: Image) -> str:

@@ -79,6 +79,8 @@ def _codes() -> npt.NDArray[np.uint8]:
 
 
 _CODE_OF = _codes()
+_LOW_BYTES = bytes(_CODE_OF.reshape(256, 256).any(axis=0).tolist())
+"""1 for the low bytes that any coded operation has: a first sieve, ten times as fast as `_CODE_OF` itself."""
 
 
 def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = "") -> Iterator[KernelScan]:
@@ -90,9 +92,9 @@ def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = ""
         yield from (KernelScan() for _ in code.starts)
         return
     run = _Code.of(image, code, sm, where)
-    trapped = run.trap_only()
+    trapped, empty = run.trap_only(), run.empty()
     for index, counts in enumerate(run.counts().tolist()):
-        yield KernelScan(tuple(counts), index in trapped, run.is_empty(index))
+        yield KernelScan(tuple(counts), index in trapped, index in empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +129,28 @@ class _Code:
         count = (int(ends[-1]) - low) // 8
         words: Words = np.frombuffer(image, "<u8", count, low)
         starts, ends = (sections.starts - low) // 16, (ends - low) // 16
-        codes = _CODE_OF[np.frombuffer(image, "<u2", count * 4, low)[::8]]
-        at = np.flatnonzero(codes)
+        sieved = np.frombuffer(image, "u1", count * 8, low)[::16].tobytes().translate(_LOW_BYTES)
+        at = np.flatnonzero(np.frombuffer(sieved, bool))
+        code = _CODE_OF[words[at * 2] & np.uint64(0xFFFF)]
+        at, code = at[code > 0], code[code > 0]
         owner = np.searchsorted(starts, at, "right") - 1
         inside = at < ends[owner]
-        at, owner = at[inside], owner[inside]
-        return cls(words, sm, starts, ends, at, codes[at], owner)
+        return cls(words, sm, starts, ends, at[inside], code[inside], owner[inside])
 
     def counts(self) -> npt.NDArray[Any]:
         """A row per kernel, a column per class."""
         kind = self.code.astype(np.int64) - 1
         kind[self.code >= _FIRST_CONTROL] = -1
-        second = self.words[self.at * 2 + 1]
         convert = np.flatnonzero(kind == _FP4)
-        kind[convert] = _convert_class(second[convert])
-        kind[(self.code & (_STOP_BIT - 1) == _control(_BPT)) & _is_trap(second)] = _TRAP
+        kind[convert] = _convert_class(self._second(convert))
+        points = np.flatnonzero(self.code & (_STOP_BIT - 1) == _control(_BPT))
+        kind[points[_is_trap(self._second(points))]] = _TRAP
         chosen = kind >= 0
         flat = self.owner[chosen] * len(CLASSES) + kind[chosen]
         return np.bincount(flat, minlength=len(self.starts) * len(CLASSES)).reshape(-1, len(CLASSES))
+
+    def _second(self, chosen: Ints) -> Words:
+        return self.words[self.at[chosen] * 2 + 1]
 
     def trap_only(self) -> set[int]:
         """Kernels of which no path from the entry reaches EXIT.
@@ -171,8 +177,13 @@ class _Code:
         flow = _Flow(places.tolist(), first.tolist(), second.tolist(), self.sm, start, end)
         return flow.reaches_exit()
 
-    def is_empty(self, kernel: int) -> bool:
-        """True when nothing but idle instructions stands before an unconditional EXIT."""
+    def empty(self) -> set[int]:
+        """Kernels in which nothing but idle instructions stands before an unconditional EXIT."""
+        exits = np.flatnonzero(self.code == _control(_EXIT))
+        early = exits[self.at[exits] - self.starts[self.owner[exits]] < _IDLE_LENGTH]
+        return {kernel for kernel in set(self.owner[early].tolist()) if self._is_empty(kernel)}
+
+    def _is_empty(self, kernel: int) -> bool:
         start = int(self.starts[kernel])
         for place in range(start, min(start + _IDLE_LENGTH, int(self.ends[kernel]))):
             word = int(self.words[place * 2])
