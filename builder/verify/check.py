@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from email.parser import BytesParser
 from pathlib import Path
 
@@ -70,23 +71,26 @@ def examine(
     if files:
         provided = provided_by(files, left_to_others(file.objects), context)
         symbols = tuple(symbol_faults(file.objects, provided, hint))
-    verdict = judge(Evidence(file, contents_of(path, file), symbols), wanted)
+    with contents_of(path, file) as contents:
+        verdict = judge(Evidence(file, contents, symbols), wanted)
     return readable(verdict, context.run), file
 
 
-def contents_of(path: Path, file: FileFacts) -> Contents:
-    """File names and requirements of a wheel; nothing of other files."""
+@contextmanager
+def contents_of(path: Path, file: FileFacts) -> Iterator[Contents]:
+    """File names and requirements of a wheel, and its files while this is open; nothing of other files."""
     if file.wheel is None:
-        return Contents()
-
-    def read(name: str) -> bytes | None:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(name) if name in archive.NameToInfo else None
-
+        yield Contents()
+        return
     with zipfile.ZipFile(path) as archive:
-        names = tuple(archive.namelist())
-    metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
-    return Contents(names, tuple(map(str, metadata.get_all("Requires-Dist") or ())), read)
+        there = frozenset(archive.namelist())
+
+        def read(name: str) -> bytes | None:
+            return archive.read(name) if name in there else None
+
+        metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
+        requires = tuple(map(str, metadata.get_all("Requires-Dist") or ()))
+        yield Contents(tuple(archive.namelist()), requires, read)
 
 
 def refusal(verdict: Verdict, path: Path) -> NegativeVerdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from builder.inspect.devices import How, capability, launches
@@ -31,6 +32,31 @@ def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations, *, whole: 
         matching = [found for found in objects if at(found.path, proof.object)]
         if matching or whole:
             yield from _proof(matching, proof, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What a proof found: in one object, `kernels` that match and hold `count` such instructions natively."""
+
+    proof: Proof
+    path: str
+    kernels: int
+    count: int
+
+
+def proven(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Proven]:
+    """The evidence of each proof, object by object, for people to see."""
+    for proof in wanted.proofs:
+        for found in (one for one in objects if at(one.path, proof.object)):
+            counts = [
+                kernel.instructions().get(proof.needs, 0) for _, kernel in _matching(found, proof, wanted, "native")
+            ]
+            yield Proven(proof, found.path, sum(count > 0 for count in counts), sum(counts))
+
+
+def _matching(found: ObjectFacts, proof: Proof, wanted: Expectations, *ways: How) -> list[Launch]:
+    runs = launches(found.images, capability(wanted.device)).values()
+    return [(how, k) for how, k in runs if fnmatchcase(k.name, proof.kernel) and (not ways or how in ways)]
 
 
 def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
@@ -100,12 +126,7 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
 
 
 def _proof(matching: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) -> Iterator[Fault]:
-    kernels = [
-        (found, how, kernel)
-        for found in matching
-        for how, kernel in launches(found.images, capability(wanted.device)).values()
-        if fnmatchcase(kernel.name, proof.kernel)
-    ]
+    kernels = [(found, *run) for found in matching for run in _matching(found, proof, wanted)]
     if not kernels:
         what = f"has a kernel like {proof.kernel}" if matching else "is there"
         message = f"nothing {what}, where {proof.needs} is to be proven"

@@ -13,6 +13,7 @@ from builder.store import Store
 from builder.verify.symbols import Hint
 
 _COMPILED = (".cu", ".cpp", ".cc", ".c", ".cxx")
+_TYPE = rb"^(?!\s*(?:if|else|while|for|switch|return)\b)[\w:<>,&*\[\] \t]*\b"
 _LENGTH = re.compile(r"\d+")
 
 
@@ -49,7 +50,7 @@ def identifier(name: str) -> str:
 def defined_in(function: str, texts: dict[str, bytes]) -> str:
     """The first file whose text defines a function of that name."""
     wanted = function.encode()
-    body = re.compile(rb"\b" + re.escape(wanted) + rb"\s*\([^;{}]*\)[^;{}()]*\{")
+    body = re.compile(_TYPE + re.escape(wanted) + rb"\s*\([^;{}]*\)\s*(?:const\s*|noexcept\s*)*\{", re.MULTILINE)
     return next((path for path, text in texts.items() if wanted in text and body.search(text)), "")
 
 

@@ -64,6 +64,8 @@ def symbol_faults(objects: Sequence[ObjectFacts], provided: Provided, hint: Hint
 
 def _owner(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hint: Hint) -> str:
     others = [other.path for other in objects if other is not found and name in other.elf.exported]
+    if _DRIVER.fullmatch(name):
+        others.append("the driver")
     text = f"{', '.join(others)} has it, and is not in its DT_NEEDED" if others else hint(name)
     return f" ({text})" if text else ""
 

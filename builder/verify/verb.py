@@ -19,6 +19,7 @@ from builder.model import Finding, Package, Recipe, Verdict
 from builder.recipe import load
 from builder.store import atomic_write
 from builder.verify.check import examine, pinned, told
+from builder.verify.code import proven
 from builder.verify.expect import Expectations, expectations_for, for_device, patterns
 from builder.verify.picture import page
 from builder.verify.sources import hint_from
@@ -157,6 +158,10 @@ def _document(judged: Judged) -> dict[str, Any]:
         "archs_asked": list(judged.wanted.archs),
         "findings": [_row(finding) for finding in verdict.findings],
         "accepted": [_row(accepted.finding) | {"reason": accepted.reason} for accepted in verdict.accepted],
+        "proven": [
+            {"object": p.path, "kernel": p.proof.kernel, "needs": p.proof.needs, "kernels": p.kernels, "count": p.count}
+            for p in proven(judged.file.objects, judged.wanted)
+        ],
         "objects": [
             {
                 "path": found.path,
@@ -183,6 +188,10 @@ def _text(judged: Judged) -> list[str]:
         archs = ", ".join(verdict.archs[found.path]) or "no device code"
         kernels = f"; on {device}: {runs.native} native, {runs.jit} compiled at load, {runs.none} not at all"
         lines.append(f"  {found.path}: {archs}{kernels if found.images else ''}")
+    lines += (
+        f"  proven: {p.path}: {p.kernels} kernels like {p.proof.kernel} hold {p.proof.needs} ({p.count})"
+        for p in proven(judged.file.objects, judged.wanted)
+    )
     if verdict.findings:
         lines.append(told(verdict.findings))
     for accepted in verdict.accepted:

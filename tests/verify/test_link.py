@@ -117,6 +117,13 @@ def test_a_library_of_the_wheel_itself_counts_only_when_it_is_needed() -> None:
     assert "__cudaLaunchKernel" in left_to_others(launch).names
 
 
+def test_the_driver_has_it_but_is_not_asked() -> None:
+    faults = list(symbol_faults(inspect_path(STUBS / "libdriverless.so").objects, Provided()))
+    assert [f.message for f in faults] == [
+        "undefined, and nobody defines: {} (the driver has it, and is not in its DT_NEEDED)"
+    ]
+
+
 def test_another_object_has_it_but_is_not_asked() -> None:
     undefined = inspect_path(SAMPLES / "undefined.so").objects[0]
     other = inspect_path(SAMPLES / "nothing.so").objects[0]
@@ -159,7 +166,7 @@ def test_the_plain_name_of_a_function(mangled: str, plain: str) -> None:
 
 def test_the_source_that_defines_a_function() -> None:
     texts = {
-        "csrc/a.cpp": b"void mm(int a);\nint other() { mm(1); return 0; }\n",
+        "csrc/a.cpp": b"void mm(int a);\nint other() {\n  if (mm(1) != 0) {\n    x = mm(2); } return mm(3); }\n",
         "csrc/b.cu": b"void mm(int a,\n        int b) {\n}\n",
     }
     assert defined_in("mm", texts) == "csrc/b.cu"

@@ -90,6 +90,21 @@ def test_the_verb_against_a_device(context: Context) -> None:
     assert file["findings"][0]["remedy"] in text
 
 
+def test_the_verb_shows_what_was_proven(
+    wheel: Wheel, recipe: Recipe, context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proof = {"package": "demo", "object": "demo/_C.so", "kernel": "*scale*", "needs": "OMMA"}
+    asked = replace(recipe, verify={"instructions": [proof]})
+    monkeypatch.setattr("builder.verify.verb.load", lambda *_: asked)
+    document, text, good = run_verb([str(wheel.path)], {"recipe": "demo"}, context, tmp_path)
+    assert not good
+    assert document["files"][0]["proven"] == [
+        {"object": "demo/_C.so", "kernel": "*scale*", "needs": "OMMA", "kernels": 0, "count": 0}
+    ]
+    assert "0 kernels like *scale* hold OMMA (0)" in text
+    assert [finding["rule"] for finding in document["files"][0]["findings"]] == ["instruction"]
+
+
 def test_the_verb_takes_a_folder_of_wheels(make_wheel: MakeWheel, context: Context) -> None:
     path = make_wheel()
     document, _, good = run_verb([str(path.parent)], {"device": "12.1"}, context, ROOT)
@@ -185,3 +200,11 @@ def test_a_picture_has_a_column_for_every_kernel() -> None:
         ("sm_120f", ["native"]),
         ("sm_90", ["none"]),
     ]
+
+
+def test_every_rule_is_in_the_docs() -> None:
+    table = (ROOT / "docs" / "verify.md").read_text()
+    told = {
+        rule.strip() for line in table.splitlines() if line.startswith("| ") for rule in line.split("|")[1].split(",")
+    }
+    assert told - {"rule"} == {*VERIFY_RULES, "exception"}
