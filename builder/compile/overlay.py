@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,14 +38,21 @@ def plan_overlay(host: Path, target: Path, machine: str) -> dict[str, Path]:
 
 
 def make_overlay(links: Mapping[str, Path], folder: Path) -> None:
-    """Make the folder hold exactly these links, replacing it when it differs."""
-    if _existing(folder) == {name: str(target) for name, target in links.items()}:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    for name, target in links.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(target)
+    """Make the folder hold exactly these links, touching only those that differ.
+
+    A build that runs meanwhile never misses a link: each is replaced by a rename.
+    """
+    wanted = {name: str(target) for name, target in links.items()}
+    existing = _existing(folder)
+    for name in existing.keys() - wanted.keys():
+        (folder / name).unlink()
+    for name, target in wanted.items():
+        if existing.get(name) != target:
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            new = place.with_name(f".{place.name}.{os.getpid()}")
+            new.symlink_to(target)
+            new.replace(place)
 
 
 def _existing(folder: Path) -> dict[str, str]:

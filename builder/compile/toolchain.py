@@ -201,7 +201,7 @@ def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compil
         venv.EnvBuilder(symlinks=True, clear=True).create(root / "python")
     if "host" in trees:
         links = plan_overlay(trees["host"] / _CUDA, trees["target"] / _CUDA, machine)
-        links["lib64/stubs/libcuda.so"] = _libcuda_stub(compilers, context)
+        links["lib64/stubs/libcuda.so"] = _libcuda_stub(links["include/cuda.h"], compilers, context)
         make_overlay(links, root / "cuda")
 
 
@@ -229,24 +229,21 @@ def _tools(build: Path) -> dict[str, Path]:
     return found
 
 
-def _libcuda_stub(compilers: Compilers, context: Context) -> Path:
-    """A libcuda.so that only carries the driver's SONAME: the real one comes with the driver."""
+def _libcuda_stub(header: Path, compilers: Compilers, context: Context) -> Path:
+    """A libcuda.so with the driver's SONAME and every name that cuda.h declares.
+
+    The real one comes with the driver. Without the names, a linker that keeps only needed libraries
+    (the default of some distributions) would drop it, and loading would fail on the device.
+    """
+    names = sorted(set(re.findall(r"\bcu[A-Z]\w*", header.read_text(encoding="utf-8"))))
 
     def make(folder: Path) -> None:
-        source = folder / "empty.c"
-        source.write_text("")
-        argv: list[str | Path] = [
-            compilers.cc,
-            "-shared",
-            "-nostdlib",
-            "-Wl,-soname,libcuda.so.1",
-            "-o",
-            folder / "libcuda.so",
-            source,
-        ]
-        context.run(argv)
+        source = folder / "libcuda.c"
+        source.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
+        flags = ["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libcuda.so.1", "-Wl,--build-id=none"]
+        context.run([compilers.cc, *flags, "-o", folder / "libcuda.so", source])
 
-    key = key_of(["libcuda.so.1", str(compilers.cc), compilers.version])[:16]
+    key = key_of([names, str(compilers.cc), compilers.version])[:16]
     return context.store.tree(f"libcuda-stub-{key}", make) / "libcuda.so"
 
 

@@ -38,3 +38,14 @@ def test_a_standing_overlay_is_left_alone_and_a_damaged_one_is_made_again(tmp_pa
     (tmp_path / "cuda/bin/ptxas").unlink()
     make_overlay(links, tmp_path / "cuda")
     assert (tmp_path / "cuda/bin/ptxas").read_text() == "bin/ptxas"
+
+
+def test_a_changed_link_is_replaced_while_all_others_stay(tmp_path: Path) -> None:
+    links = plan_overlay(*toolkit(tmp_path), "x86_64")
+    make_overlay(links, tmp_path / "cuda")
+    before = (tmp_path / "cuda/bin/nvcc").lstat().st_ino
+    (tmp_path / "other.so").write_text("other")
+    make_overlay({**links, "lib64/libcublas.so": tmp_path / "other.so"}, tmp_path / "cuda")
+    assert (tmp_path / "cuda/lib64/libcublas.so").read_text() == "other"
+    assert (tmp_path / "cuda/bin/nvcc").lstat().st_ino == before
+    assert not list((tmp_path / "cuda").rglob(".*"))
