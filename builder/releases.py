@@ -43,10 +43,15 @@ class IndexSources:
         return replace(other, commit=stated_commit(other, self.context), tree=source.tree), source
 
     def releases(self, package: Package, wanted: str) -> Sequence[Release]:
-        """Every release with an sdist that the range admits, oldest first."""
-        admitted = SpecifierSet(wanted)
-        versions = sorted(version for version in _sdists(package.name) if admitted.contains(version))
-        return [Release(str(version), self.release(package, str(version))[1].tree) for version in versions]
+        """Every final release with an sdist that the range admits, oldest first."""
+        admitted, offered = SpecifierSet(wanted), _sdists(package.name)
+        versions = sorted(version for version in offered if admitted.contains(version, prereleases=False))
+        return [Release(str(version), self._tree(package, offered[version])) for version in versions]
+
+    def _tree(self, package: Package, sdist: Candidate) -> str:
+        if Version(sdist.version) == Version(package.version):
+            return self.pinned(package).tree
+        return fetch_source(_pinned_to(package, sdist), self.context, accept=True).tree
 
 
 def _sdists(project: str) -> Mapping[Version, Candidate]:
