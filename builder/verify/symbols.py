@@ -53,21 +53,19 @@ def symbol_faults(objects: Sequence[ObjectFacts], provided: Provided, hint: Hint
                 library,
             )
         for name in sorted(_open(found, objects) - provided.names.keys()):
-            yield Fault(
-                "symbol",
-                found.path,
-                f"undefined, and nobody defines: {{}}{_owner(name, found, objects, hint)}",
-                "build the part that defines it (configure's log says what was skipped), or do not register its op",
-                name,
-            )
+            yield _undefined(name, found, objects, hint)
 
 
-def _owner(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hint: Hint) -> str:
-    others = [other.path for other in objects if other is not found and name in other.elf.exported]
-    if _DRIVER.fullmatch(name):
-        others.append("the driver")
-    text = f"{', '.join(others)} has it, and is not in its DT_NEEDED" if others else hint(name)
-    return f" ({text})" if text else ""
+def _undefined(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hint: Hint) -> Fault:
+    owners = [other.path for other in objects if other is not found and name in other.elf.exported]
+    owners += ["the driver (libcuda.so.1, libnvidia-ml.so.1)"] if _DRIVER.fullmatch(name) else []
+    if owners:
+        message = f"undefined, and not in its DT_NEEDED is {', '.join(owners)}, which has: {{}}"
+        return Fault("symbol", found.path, message, "link it with that library, and see that the linker keeps it", name)
+    text = hint(name)
+    message = f"undefined, and nobody defines: {{}}{f' ({text})' if text else ''}"
+    remedy = "build the part that defines it (configure's log says what was skipped), or do not register its op"
+    return Fault("symbol", found.path, message, remedy, name)
 
 
 def _open(found: ObjectFacts, objects: Iterable[ObjectFacts]) -> set[str]:
