@@ -10,7 +10,7 @@ class BuilderError(Exception):
 
     `what` happened, `where` (file, table, URL, stage), what was `expected`, and the
     next step in `remedy`. Exit code 1 is a negative verdict, 2 bad usage; every other
-    class has one of its own.
+    class has one of its own. Only its subclasses are raised.
     """
 
     exit_code: ClassVar[int] = 70
@@ -118,6 +118,12 @@ class RunError(BuilderError):
     """A subprocess could not be started or ended badly."""
 
     exit_code = 15
+
+
+class InternalError(BuilderError):
+    """A fault in the builder itself; its traceback is kept in a file."""
+
+    exit_code = 70
 
 
 class Interrupted(BuilderError):

@@ -18,6 +18,7 @@ import pygit2
 from pygit2.enums import DiffOption, FileMode, MergeFileFlag, ObjectType
 
 from builder.errors import SourceError
+from builder.store import atomic_write
 
 EPOCH: Final = 1_577_836_800
 """Seconds since 1970 of every commit and file that we date: 2020-01-01T00:00:00Z."""
@@ -115,7 +116,7 @@ class Objects:
 
     def is_ancestor(self, old: str, new: str) -> bool | None:
         """True when `old` is `new` or in its history; None when that history is not (wholly) here."""
-        if old == new:
+        if new.startswith(old):
             return True
         try:
             parents = self._repo[new].peel(pygit2.Commit).parent_ids
@@ -177,29 +178,40 @@ class Objects:
     def checkout(self, tree: str, folder: Path) -> int:
         """Make `folder` hold exactly `tree`'s files, touching only those that differ.
 
-        Files that upstream's build generated stay; files of the last checkout that are gone
-        from `tree` are removed. Every file that is written gets a new time, so that ninja sees
-        it. Returns the number of files written or removed.
+        Files that upstream's build generated stay; files of earlier checkouts that are gone from
+        `tree` are removed, also when those checkouts were killed. A file that was changed since is
+        written again. Every file that is written gets a new time, so that ninja sees it. Returns the
+        number of files written or removed.
         """
         state = folder.parent / f"{folder.name}.tree"
-        before = self.files(state.read_text()) if state.is_file() and folder.is_dir() else {}
+        earlier = state.read_text().split() if state.is_file() and folder.is_dir() else []
+        here = [known for known in earlier if known != tree and self._whole(known)]
         wanted = self.files(tree)
-        state.unlink(missing_ok=True)
+        atomic_write(state, "\n".join([*here, tree]).encode())
         changed = 0
-        for path in before.keys() - wanted.keys():
-            (folder / path).unlink(missing_ok=True)
-            changed += 1
+        for path in {path for known in here for path in self.files(known)} - wanted.keys():
+            changed += _remove(folder / path)
         for path, entry in wanted.items():
-            known = before.get(path) == entry and os.path.lexists(folder / path)
-            if not known and not self._stands(folder / path, entry):
+            if not self._stands(folder / path, entry):
                 self._put(folder / path, entry)
                 changed += 1
-        state.write_text(tree)
+        atomic_write(state, tree.encode())
         return changed
 
+    def _whole(self, tree: str) -> bool:
+        """True when every folder of the tree is here; the store may have been emptied meanwhile."""
+        try:
+            return bool(self.files(tree)) or tree == EMPTY_TREE
+        except (SourceError, KeyError, ValueError):
+            return False
+
     def _stands(self, path: Path, entry: Entry) -> bool:
-        """True when a plain file already holds the entry: a killed checkout loses no times."""
-        if path.is_symlink() or not path.is_file() or entry.mode not in {FileMode.BLOB, FileMode.BLOB_EXECUTABLE}:
+        """True when the place already holds the entry: a killed checkout loses no times."""
+        if entry.mode == FileMode.COMMIT:
+            return path.is_dir() and not path.is_symlink()
+        if entry.mode == FileMode.LINK:
+            return path.is_symlink() and os.fsencode(path.readlink()) == self.read(entry.oid)
+        if path.is_symlink() or not path.is_file():
             return False
         executable = bool(path.stat().st_mode & 0o100)
         return executable == (entry.mode == FileMode.BLOB_EXECUTABLE) and str(pygit2.hashfile(str(path))) == entry.oid
@@ -235,6 +247,15 @@ class Objects:
                 yield from self._walk(item, f"{path}/")
             else:
                 yield path, Entry(int(item.filemode), str(item.id))
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file or link; False when nothing was there, or a folder that is not ours to judge."""
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    return True
 
 
 def _conflicts(index: pygit2.Index) -> dict[str, pygit2.IndexEntry]:

@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 def size(count: float) -> str:
     """`812 B`, `3.4 kB`, `235.8 MB` (powers of 1000, as package indexes print them)."""
     for unit in ("B", "kB", "MB"):
-        if count < 1000:
+        if count < (999.5 if unit == "B" else 999.95):
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.2f} GB"

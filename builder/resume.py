@@ -25,9 +25,15 @@ def fingerprint(root: Path, options: Mapping[str, str]) -> str:
 
 
 def earlier(store: Store, key: str) -> dict[str, Any] | None:
-    """The summary of an earlier build with that key, if all that it made still stands."""
+    """The summary of an earlier build with that key, if all that it made still stands.
+
+    A record that is not of our making counts as absent, as a damaged one does.
+    """
     document = store.record("build", key)
-    return document if document is not None and _stands(document) else None
+    try:
+        return document if document is not None and _stands(document) else None
+    except (KeyError, TypeError):
+        return None
 
 
 def _files(folder: Path) -> Sequence[Path]:

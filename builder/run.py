@@ -11,15 +11,20 @@ import re
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from builder.errors import RunError
+from builder.errors import Interrupted, RunError
 
-_URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
+_HIDDEN = r"(?:token|secret[\w-]*|passw\w*|api[_-]?key|access[_-]?key[\w-]*|authorization)"
+_ASSIGNED = re.compile(rf"(?i)({_HIDDEN}[\"']?[ \t]*[=:][ \t]*(?:(?:basic|bearer|token)[ \t]+)?)\S+?(?=[\"']?(?:\s|$))")
+_FLAG = re.compile(rf"(?i)--?[\w-]*{_HIDDEN}")
+_WHOLE = re.compile(rf"(?is)([\w-]*{_HIDDEN}=).+")
 _POLITE = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 
 
@@ -52,13 +57,15 @@ class Runner(Protocol):
 
 def masked(text: str) -> str:
     """The text with logins in URLs and secret-looking assignments hidden."""
-    text = _URL_LOGIN.sub("***@", text)
-    return re.sub(r"(?i)((?:token|secret|passw\w*|api_?key|authorization)\S*?[=:]\s*)\S+", r"\1***", text)
+    return _ASSIGNED.sub(r"\1***", _URL_LOGIN.sub("***@", text))
 
 
 def echo(argv: Sequence[str | Path]) -> str:
-    """The command as a person would type it, secrets masked."""
-    return masked(shlex.join(str(part) for part in argv))
+    """The command as a person would type it, secrets masked: `--token x` and `--token=x y` wholly."""
+    parts = [str(part) for part in argv]
+    follows = [False, *(_FLAG.fullmatch(part) is not None for part in parts)]
+    shown = ("***" if secret else _WHOLE.sub(r"\1***", part) for part, secret in zip(parts, follows, strict=False))
+    return masked(shlex.join(shown))
 
 
 def run(
@@ -93,13 +100,21 @@ def run(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process group: interrupt, terminate, kill, each with time to obey."""
+    """End a process group: interrupt, terminate, kill, each with time to obey.
+
+    An impatient second Ctrl-C goes on to the next step. What the leader left behind is killed.
+    """
     for number, patience in _POLITE:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
+        _signal(process, number)
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt, Interrupted):
             process.wait(timeout=patience)
-            return
+            break
+    _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 def tool_environment(extra: Mapping[str, str], *, path: Sequence[Path] = ()) -> dict[str, str]:
@@ -132,8 +147,11 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
+        folder = cwd is not None and not cwd.is_dir()
         raise RunError(
-            f"cannot start {command[0]}: {error.strerror}", where=echo(command), remedy=f"install {command[0]}"
+            f"cannot start {command[0]}: {f'no folder {cwd} to start it in' if folder else error.strerror}",
+            where=echo(command),
+            remedy="run again: the folder was removed meanwhile" if folder else f"install {command[0]}",
         ) from error
 
 
@@ -145,10 +163,8 @@ def _drain(
 ) -> str:
     if stdin is not None and sink is None and on_line is None:
         return process.communicate(stdin)[0].decode(errors="replace")
-    if stdin is not None and process.stdin is not None:
-        with suppress(BrokenPipeError):
-            process.stdin.write(stdin)
-        process.stdin.close()
+    if stdin is not None:
+        threading.Thread(target=_feed, args=(process, stdin), daemon=True).start()
     assert process.stdout is not None  # noqa: S101  it was opened as a pipe
     kept = []
     with process.stdout as lines:
@@ -162,6 +178,13 @@ def _drain(
             if on_line is not None:
                 on_line(line.rstrip("\n"))
     return "".join(kept)
+
+
+def _feed(process: subprocess.Popen[bytes], stdin: bytes) -> None:
+    """Write all of stdin beside the reader: a child that answers early would fill its pipe and stop."""
+    assert process.stdin is not None  # noqa: S101  it was opened as a pipe
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(stdin)
 
 
 @contextmanager

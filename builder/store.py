@@ -39,22 +39,41 @@ def key_of(parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def disk_error(error: OSError, where: str) -> StoreError | None:
+    """What to tell of a full disk, a limit or a missing permission; None when it is something else.
+
+    `where` is named unless it is empty and the system names the file.
+    """
+    place = where or str(error.filename or "")
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreError(
+            "the disk is full", where=place, remedy="free some space and run again; finished work is kept"
+        )
+    if error.errno == errno.EFBIG:
+        return StoreError(
+            "a file grew over what is allowed here",
+            where=place,
+            expected="no limit on the size of a file",
+            remedy="raise it (`ulimit -f unlimited`), or choose another disk with store=PATH, and run again",
+        )
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return StoreError(
+            f"cannot {'write' if where else 'use'} it: {error.strerror}",
+            where=place,
+            remedy="mend its owner and mode, or choose another folder with store=PATH or out=PATH",
+        )
+    return None
+
+
 @contextmanager
 def _no_space_is_said(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreError(
-                "the disk is full",
-                where=str(where),
-                remedy="free some space (`nox -s doctor` names what is needed) and run again; finished work is kept",
-            ) from error
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise StoreError(
-                f"cannot write: {error.strerror}", where=str(where), remedy="choose another folder with store=PATH"
-            ) from error
-        raise
+        known = disk_error(error, str(where))
+        if known is None:
+            raise
+        raise known from error
 
 
 @contextmanager

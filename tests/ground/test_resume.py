@@ -1,0 +1,98 @@
+"""Whether a build has anything to do: what changes the answer, and what must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder import resume
+from builder.store import Store
+
+OPTIONS = {"recipe": "smoke", "out": "/out"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("recipes/locks/a.toml", "recipes/smoke.toml", "patches/vllm/0001-a.patch"):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(name)
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("name", ["recipes/locks/a.toml", "recipes/smoke.toml", "patches/vllm/0001-a.patch"])
+def test_each_file_that_decides_changes_the_key(root: Path, name: str) -> None:
+    before = resume.fingerprint(root, OPTIONS)
+    assert resume.fingerprint(root, OPTIONS) == before
+    (root / name).write_text("other")
+    assert resume.fingerprint(root, OPTIONS) != before
+
+
+def test_new_files_options_and_settings_change_the_key(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [resume.fingerprint(root, OPTIONS), resume.fingerprint(root, OPTIONS | {"recipe": "aeon7"})]
+    (root / "patches" / "vllm" / "0002-b.patch").write_text("new")
+    keys.append(resume.fingerprint(root, OPTIONS))
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", "/elsewhere")
+    keys.append(resume.fingerprint(root, OPTIONS))
+    assert len(set(keys)) == 4
+
+
+def test_compiled_python_and_the_order_of_options_do_not(root: Path) -> None:
+    before = resume.fingerprint(root, OPTIONS)
+    (root / "recipes" / "__pycache__").mkdir()
+    (root / "recipes" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    assert resume.fingerprint(root, dict(reversed(OPTIONS.items()))) == before
+
+
+def test_our_own_code_is_part_of_the_key(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = tmp_path / "builder"
+    code.mkdir()
+    (code / "resume.py").write_text("1")
+    monkeypatch.setattr(resume, "__file__", str(code / "resume.py"))
+    before = resume.fingerprint(root, OPTIONS)
+    (code / "resume.py").write_text("2")
+    assert resume.fingerprint(root, OPTIONS) != before
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> dict[str, object]:
+    """The document of a build whose wheel and index stand."""
+    folder, index = tmp_path / "wheels", tmp_path / "index"
+    folder.mkdir()
+    (index / "simple").mkdir(parents=True)
+    (folder / "a.whl").write_bytes(b"wheel")
+    (index / "simple" / "index.html").write_text("x")
+    return {"folder": str(folder), "wheels": [{"file": "a.whl", "size": 5}], "index": str(index)}
+
+
+def _earlier(tmp_path: Path, document: dict[str, object]) -> object:
+    store = Store(tmp_path / "store")
+    store.keep_record("build", "key", document)
+    assert resume.earlier(store, "another") is None
+    return resume.earlier(store, "key")
+
+
+def test_what_stands_is_not_built_again(tmp_path: Path, built: dict[str, object]) -> None:
+    assert _earlier(tmp_path, built) == built
+    assert _earlier(tmp_path, built | {"index": "s3://bucket/prefix"}) is not None
+
+
+@pytest.mark.parametrize("lost", ["wheels/a.whl", "index/simple/index.html"])
+def test_a_lost_file_is_made_again(tmp_path: Path, built: dict[str, object], lost: str) -> None:
+    (tmp_path / lost).unlink()
+    assert _earlier(tmp_path, built) is None
+
+
+def test_a_cut_wheel_is_made_again(tmp_path: Path, built: dict[str, object]) -> None:
+    (tmp_path / "wheels" / "a.whl").write_bytes(b"whe")
+    assert _earlier(tmp_path, built) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"wheels": None}, {"wheels": [{}]}, {"wheels": [1]}, {"folder": 3}, {"index": None}, {"index": []}]
+)
+def test_a_record_of_another_shape_counts_as_absent(
+    tmp_path: Path, built: dict[str, object], change: dict[str, object]
+) -> None:
+    assert _earlier(tmp_path, built | change) is None
+    assert _earlier(tmp_path, {}) is None
