@@ -72,6 +72,22 @@ def test_every_object_is_aarch64_and_code_for_the_device_is_sm_121a(wheels: dict
     vllm = {item.path: item for item in inspect_path(wheels["vllm"], level="arch").objects}
     assert {item.elf.machine for item in vllm.values()} == {"aarch64"}
     assert vllm["vllm/cumem_allocator.abi3.so"].archs == ()
+    assert vllm["vllm/_C_stable_libtorch.abi3.so"].archs == ("sm_121a",)
+
+
+def test_the_gemm_kernels_hold_the_fp4_and_fp8_instructions_of_upstreams_own_12_0_build(
+    wheels: dict[str, Path],
+) -> None:
+    objects = {item.path: item for item in inspect_path(wheels["vllm"]).objects}
+    item = objects["vllm/_C_stable_libtorch.abi3.so"]
+    (code,) = item.code
+    assert code.instructions is not None
+    assert {name: code.instructions[name] for name in ("OMMA", "QMMA", "F2FP.E2M1")} == {
+        "OMMA": 448,
+        "QMMA": 1600,
+        "F2FP.E2M1": 88,
+    }
+    assert (code.trap_only, code.empty, item.devices["12.1"].native) == (0, 0, code.kernels)
 
 
 def test_platform_tags_come_from_the_symbols(wheels: dict[str, Path]) -> None:
