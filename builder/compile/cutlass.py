@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from builder.compile.place import canonical_root
+from builder.compile.place import canonical_root, holding
 from builder.context import Context
 from builder.errors import CompileError
 from builder.git import Objects
@@ -27,7 +27,7 @@ def cutlass_folder(trees: Mapping[str, PatchedTree], context: Context) -> Path:
         )
     objects = Objects(tree.git_dir)
     place = canonical_root() / "src" / "cutlass"
-    with context.store.lock("build-cutlass"):
+    with holding("build-cutlass", context):
         place.mkdir(parents=True, exist_ok=True)
         objects.checkout(objects.subtree(tree.tree, _FOLDER), place)
     return place

@@ -7,9 +7,13 @@ shared between checkouts, users and machines only if the path is the same everyw
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from builder.errors import ToolchainError
+from builder.context import Context
+from builder.errors import StoreError, ToolchainError
+from builder.store import Store
 
 CANONICAL = Path("/var/tmp/spark-wheels")  # noqa: S108  a fixed path is the purpose; its owner and mode are checked
 
@@ -30,3 +34,16 @@ def canonical_root(root: Path | None = None) -> Path:
             remedy=f"remove it, or have its owner remove it: rm -r {root}",
         )
     return root
+
+
+@contextmanager
+def holding(name: str, context: Context) -> Iterator[None]:
+    """Hold a part of the canonical folder against other builds, whatever store they use."""
+    locks = Store(canonical_root())
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locks.lock(name, timeout=0))
+        except StoreError:
+            context.report.note(f"waiting for another build that holds {name}")
+            stack.enter_context(locks.lock(name))
+        yield

@@ -24,7 +24,7 @@ from packaging.utils import parse_wheel_filename
 from builder.archive import unpack_wheel
 from builder.compile.host import Compilers, find_compilers
 from builder.compile.overlay import make_overlay, plan_overlay
-from builder.compile.place import canonical_root
+from builder.compile.place import canonical_root, holding
 from builder.context import Context
 from builder.errors import ToolchainError
 from builder.fetch import fetch_all
@@ -99,7 +99,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     parts = _parts(lock, machine, with_cuda=kind == "index")
     root = canonical_root() / "toolchain" / _code_key(parts, kind, machine)[:12]
     trees = {part: _unpacked(part, files, context) for part, files in parts.items()}
-    with context.store.lock(f"toolchain-{root.name}"):
+    with holding(f"toolchain-{root.name}", context):
         _lay_out(root, trees, machine, compilers, context)
     toolchain = Toolchain(
         key=toolchain_key(recipe, lock, kind, compilers),

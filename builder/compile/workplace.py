@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.compile.place import canonical_root
+from builder.compile.place import canonical_root, holding
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
 from builder.git import Objects
@@ -24,7 +24,7 @@ def workplace(tree: PatchedTree, toolchain: Toolchain, context: Context) -> Iter
     """
     name = tree.package
     folder = canonical_root() / "src" / name
-    with context.store.lock(f"build-{canonical_root().name}-{name}"):
+    with holding(f"build-{name}", context):
         _forget_other_toolchain(folder, toolchain)
         changed = Objects(tree.git_dir).checkout(tree.tree, folder)
         context.report.note(f"{name}: {changed} source files written at {folder}")
@@ -35,7 +35,7 @@ def external_folder(external: ExternalTree, context: Context) -> str:
     """An external's tree at its canonical path: the folder that upstream's variable must name."""
     name = external.external.name
     folder = canonical_root() / "src" / name
-    with context.store.lock(f"build-{canonical_root().name}-{name}"):
+    with holding(f"build-{name}", context):
         folder.mkdir(parents=True, exist_ok=True)
         Objects(external.git_dir).checkout(external.tree, folder)
     return str(folder / external.external.subfolder)

@@ -1,8 +1,12 @@
+import io
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from builder.compile.place import canonical_root
+from builder.compile.place import canonical_root, holding
+from builder.context import Context
 from builder.errors import ToolchainError
 
 
@@ -22,3 +26,29 @@ def test_a_link_to_somewhere_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ToolchainError, match="not safely ours"):
         canonical_root(tmp_path / "root")
+
+
+def test_a_second_build_waits_and_says_for_what(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", str(tmp_path / "root"))
+    order: list[str] = []
+
+    def second() -> None:
+        with holding("build-vllm", context):
+            order.append("second")
+
+    with holding("build-vllm", context):
+        thread = threading.Thread(target=second)
+        thread.start()
+        while "waiting for another build that holds build-vllm" not in said(context):
+            time.sleep(0.01)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def said(context: Context) -> str:
+    stream = context.report.stream
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue()
