@@ -33,6 +33,16 @@ class Patch:
         """Faults of the header and of the diff, by line."""
         return tuple(sorted({*self.header.faults, *self.diff.faults}))
 
+    @property
+    def diff_bytes(self) -> bytes:
+        """The file without what stands above its first diff."""
+        return self.data[len(b"".join(self.diff.preamble)) :]
+
+    @property
+    def diff_sha256(self) -> str:
+        """The digest of what the patch does, whatever its header says."""
+        return hashlib.sha256(self.diff_bytes).hexdigest()
+
 
 def folder_of(package: str) -> str:
     """The folder under patches/ for a package: `flashinfer` for `flashinfer-python`, `vllm` for `vllm`."""

@@ -54,7 +54,8 @@ class Refresh:
     """A refresh under way or done.
 
     `chain` are the trees of the series on the old release, one more than there are patches;
-    `moved` the patches that are through. While it stands at a conflict, `conflicts` are the files
+    `digests` are of the patches' diffs: a header may be edited on the way. `moved` are the patches
+    that are through. While it stands at a conflict, `conflicts` are the files
     to mend in `work`, `why` says what is the matter; when done, both are empty and `result_tree` is set.
     """
 
@@ -115,7 +116,7 @@ def start(
             new_version=target.version,
             pins=_pins(target, target_source.tree),
             files=package.patches,
-            digests=tuple(patch.sha256 for patch in patches),
+            digests=tuple(patch.diff_sha256 for patch in patches),
             chain=tuple(_chain(objects, source.tree, steps)),
         )
         return _go_on(begun, package, patches, objects, context, root, recipe_file)
@@ -129,9 +130,9 @@ def resume(word: Word, package: Package, context: Context, root: Path, recipe_fi
             shutil.rmtree(_state_file(context, package.name).parent)
             return replace(stopped, why="aborted; nothing was changed")
         patches = load_series(package, root)
-        if tuple(patch.sha256 for patch in patches) != stopped.digests:
+        if tuple(patch.diff_sha256 for patch in patches) != stopped.digests:
             raise PatchError(
-                "the patch files are others than when the refresh began",
+                "the diffs of the patch files are others than when the refresh began",
                 where=", ".join(package.patches),
                 remedy="put them back, or `abort` and begin again",
             )
@@ -233,7 +234,7 @@ def _must_hold(patch: Patch, objects: Objects, moved: Moved) -> None:
             f"{patch.file}, as mended, does not hold",
             where=patch.file,
             expected="; ".join(failed),
-            remedy="mend the work tree further and `continue`",
+            remedy="mend the work tree further, or the header where it promises what no longer matters, and `continue`",
         )
 
 
@@ -336,8 +337,7 @@ def _bytes(state: Refresh, patch: Patch, moved: Moved, objects: Objects) -> byte
     """The patch file for the new release; its diff stays as it is where the files are the same."""
     if moved.before == moved.after:
         return patch.data
-    kept = patch.data[len(b"".join(patch.diff.preamble)) :]
-    diff = kept if moved.outcome == "kept" else diff_bytes(objects, moved.before, moved.after)
+    diff = patch.diff_bytes if moved.outcome == "kept" else diff_bytes(objects, moved.before, moved.after)
     version = state.new_version if patch.header.names_version(state.old_version) else ""
     return exported(patch, diff, version)
 

@@ -177,6 +177,19 @@ def test_a_mended_conflict_goes_on(series: Series) -> None:
         series.go("continue")
 
 
+def test_a_promise_that_no_longer_matters_can_be_taken_out_on_the_way(series: Series) -> None:
+    path = series.bench.root / "patches/vllm/0001-ten.patch"
+    promise = b"Expects: x.txt: text line ten\n"
+    path.write_bytes(promise + path.read_bytes())
+    stopped = series.to(THEIRS)
+    (Path(stopped.work) / "x.txt").write_bytes(THEIRS["x.txt"].replace(b"line 10, theirs\n", b"ten\n"))
+    with pytest.raises(PatchError, match="as mended, does not hold"):
+        series.go("continue")
+    path.write_bytes(path.read_bytes().removeprefix(promise))
+    assert series.go("continue").moved[0].outcome == "by hand"
+    assert not path.read_bytes().startswith(promise)
+
+
 def test_a_skipped_patch_leaves_the_recipe(series: Series) -> None:
     series.to(THEIRS)
     done = series.go("skip")
