@@ -146,7 +146,7 @@ git.Objects(Path(git_dir)).checkout(tree, Path(folder))
 
 
 def _killed_after(count: int, objects: Objects, tree: str, folder: Path) -> None:
-    command = [sys.executable, "-c", KILLED, objects.git_dir, tree, folder, str(count)]
+    command = [sys.executable, "-c", KILLED, str(objects.git_dir), tree, str(folder), str(count)]
     done = subprocess.run(command, cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
 

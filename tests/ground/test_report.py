@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builder import report as telling
 from builder.errors import FetchError
 from builder.report import Report, duration, size
 
@@ -95,7 +95,7 @@ def test_a_step_that_ends_badly_says_so(error: BaseException, word: str) -> None
 
 def test_times_of_equal_titles_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 10.0, 13.0])
-    monkeypatch.setattr(telling.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     report, _ = _report()
     for _ in range(2):
         with report.step("fetch"):
@@ -136,7 +136,7 @@ def test_quiet_says_nothing_at_all_and_still_counts() -> None:
 
 def _at(monkeypatch: pytest.MonkeyPatch, report: Report, times: list[float], total: float = 100) -> None:
     for now in times:
-        monkeypatch.setattr(telling.time, "monotonic", lambda now=now: now)
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
         report.progress(now % total, total, "torch")
 
 
