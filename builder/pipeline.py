@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from builder import compile as compiling
-from builder import publish, verify
+from builder import publish
 from builder.context import Context
 from builder.model import ExternalTree, Package, PatchedTree, Recipe, SourceTree, VerifiedWheel, Wheel
 from builder.patches import apply_series
 from builder.recipe import locked
 from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
 from builder.store import sha256_of
+from builder.verify import verify_wheel
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def verify_wheels(built: Built, options: Options, context: Context) -> Verified:
     recipe = built.patched.recipe
     return Verified(
         built,
-        {p.name: verify.verify_wheel(built.wheels[p.name], recipe, p, context) for p in recipe.packages},
+        {p.name: verify_wheel(built.wheels[p.name], recipe, p, context) for p in recipe.packages},
     )
 
 

@@ -140,7 +140,7 @@ def _record(job: Job, tree: PatchedTree) -> dict[str, object]:
 
 def _asked(recipe: Recipe, package: Package) -> str:
     """A digest of what the recipe says that reaches this wheel's bytes: its expectations do not."""
-    return key_of([recipe.name, recipe.revision, *map(asdict, (recipe.target, recipe.toolchain, package))])
+    return key_of([recipe.name, recipe.revision, asdict(recipe.target), asdict(recipe.toolchain), asdict(package)])
 
 
 def _wheel_key(

@@ -9,8 +9,8 @@ package = types.ModuleType("flashinfer")
 package.__path__ = [str(Path(sys.argv[1]) / "flashinfer")]
 sys.modules["flashinfer"] = package
 
-import torch  # noqa: E402
-from flashinfer.jit import fp4_quantization, xqa  # noqa: E402
+import torch  # type: ignore[import-not-found]  # noqa: E402
+from flashinfer.jit import fp4_quantization, xqa  # type: ignore[import-not-found]  # noqa: E402
 
 
 def decode(page_size: int) -> bool:
