@@ -10,20 +10,24 @@ from hypothesis import strategies as st
 
 from builder import model
 from builder.model import Arch, Target
+from tests.ground.conftest import CALM
 
 ARCHS = st.builds(Arch, st.integers(1, 99), st.integers(0, 9), st.sampled_from(["", "a", "f"]), st.booleans())
 
 
+@CALM
 @given(ARCHS)
 def test_what_is_written_is_read_back(arch: Arch) -> None:
     assert Arch.parse(str(arch)) == arch
 
 
+@CALM
 @given(ARCHS)
 def test_sm_names_are_exact(arch: Arch) -> None:
     assert arch.sm == f"sm_{arch.major * 10 + arch.minor}{arch.suffix}"
 
 
+@CALM
 @given(st.text(max_size=12))
 def test_any_text_is_read_as_it_stands_or_refused_by_name(text: str) -> None:
     refusal = ""
@@ -34,6 +38,7 @@ def test_any_text_is_read_as_it_stands_or_refused_by_name(text: str) -> None:
     assert refusal == "" or (repr(text) in refusal and "12.1a" in refusal)
 
 
+@CALM
 @given(ARCHS, st.text(min_size=1, max_size=3))
 def test_nothing_may_follow_or_precede(arch: Arch, extra: str) -> None:
     for text in (f"{arch}\n", f" {arch}", f"{arch}{extra}"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from builder.errors import FetchError
 from builder.report import Report, duration, size
+from tests.ground.conftest import CALM
 
 
 class Terminal(io.StringIO):
@@ -40,6 +41,7 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
+@CALM
 @given(st.floats(0, 1e6))
 def test_no_duration_says_60_of_anything(seconds: float) -> None:
     assert re.fullmatch(r"\d\.\d s|[1-5]?\d s|[1-5]?\d min [0-5]\d s|\d+ h [0-5]\d min", duration(seconds))
@@ -61,6 +63,7 @@ def test_sizes(count: int, text: str) -> None:
     assert size(count) == text
 
 
+@CALM
 @given(st.integers(0, 10**12))
 def test_no_size_says_a_thousand_of_a_smaller_unit(count: int) -> None:
     number, unit = size(count).split()

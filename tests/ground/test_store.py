@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from builder.errors import DigestError, StoreError
 from builder.store import Store, atomic_write, disk_error, key_of, sha256_of
+from tests.ground.conftest import CALM
 
 ROOT = Path(__file__).parents[2]
 
@@ -320,6 +321,7 @@ JSON = st.recursive(
 )
 
 
+@CALM
 @given(JSON)
 def test_equal_values_have_equal_keys(value: object) -> None:
     import json
@@ -328,6 +330,7 @@ def test_equal_values_have_equal_keys(value: object) -> None:
         assert key_of(json.loads(json.dumps(value))) == key_of(value)
 
 
+@CALM
 @given(st.dictionaries(st.text(), st.integers(), min_size=2))
 def test_keys_ignore_the_order_of_a_dictionary(value: dict[str, int]) -> None:
     assert key_of(dict(reversed(value.items()))) == key_of(value)
