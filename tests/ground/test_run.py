@@ -224,19 +224,21 @@ def test_the_order_of_politeness() -> None:
 @pytest.mark.parametrize("again", [KeyboardInterrupt, Interrupted])
 def test_an_impatient_second_ctrl_c_goes_on_and_leaves_no_child(tmp_path: Path, again: type[BaseException]) -> None:
     process = _child(tmp_path, "SIGTERM")
+    heard = tmp_path / "heard"
     wait = process.wait
     calls: list[float | None] = []
 
     def interrupted(timeout: float | None = None) -> int:
         calls.append(timeout)
         if len(calls) == 1:
+            assert _soon(lambda: heard.is_file() and heard.read_text() == "SIGINT\n")
             raise again("again")
         return wait(timeout)
 
     process.wait = interrupted  # type: ignore[method-assign]
     stop(process)
     assert process.returncode == 0
-    assert (tmp_path / "heard").read_text().split() == ["SIGINT", "SIGTERM"]
+    assert heard.read_text().split() == ["SIGINT", "SIGTERM"]
 
 
 def _gone(pid: int) -> bool:
