@@ -1,0 +1,1 @@
+"""Imported as a whole by image processors; never called here."""
