@@ -56,6 +56,12 @@ def verify(session: nox.Session) -> None:
 
 
 @nox.session
+def publish(session: nox.Session) -> None:
+    """Care for an index: rollback | yank FILE… | unyank FILE… | gc keep=N [locks=A,B] | refresh, [index=PLACE]."""
+    _builder(session, "publish")
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Make a recipe's toolchain lock again: recipe=NAME."""
     _builder(session, "lock")

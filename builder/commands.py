@@ -125,6 +125,17 @@ def verify(request: Request) -> Outcome:
     return Outcome(document, text, good)
 
 
+def publish(request: Request) -> Outcome:
+    """Care for an index: rollback, yank, unyank, gc, refresh."""
+    from builder.publish import run_verb
+
+    chosen = dict(request.options)
+    index = chosen.pop("index", str(_out(chosen) / "index"))
+    chosen.pop("out", None)
+    document, text = run_verb(request.words, chosen, index)
+    return Outcome(document, text)
+
+
 def patches(request: Request) -> Outcome:
     """Status, overlap, refresh and radar of a recipe's patch series."""
     from builder.patches import Bench, render, run_verb

@@ -180,7 +180,7 @@ _PATH = re.compile(
 @pytest.mark.parametrize("path", DOCUMENTS, ids=_ids)
 def test_files_named_exist(path: Path) -> None:
     folders = [ROOT / folder for folder in ("builder", "docs", "recipes", "patches", "tests")]
-    names = {found.name for folder in folders for found in folder.rglob("*")}
+    names = {found.name for folder in folders for found in folder.rglob("*")} | _upstream_files()
     for name in _PATH.findall(path.read_text(encoding="utf-8")):
         if re.search(r"[<>*{}]|NNNN|NAME|PATH", name):
             assert (ROOT / name.split("/")[0]).exists() or "/" not in name, name
@@ -220,3 +220,10 @@ def test_locks_hold_every_dependency_with_hashes() -> None:
         pinned = re.findall(r"(?m)^([\w.-]+)(?:\[[^\]]*\])?==", text)
         assert set(wanted) <= set(pinned), lock
         assert len(re.findall(r"--hash=sha256:", text)) >= len(pinned)
+
+
+def _upstream_files() -> set[str]:
+    """Names of upstream's files, with and without their folders, that a patch of ours touches."""
+    diffs = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "patches").rglob("*.patch")))
+    paths = re.findall(r"^\+\+\+ b/(\S+)", diffs, re.MULTILINE)
+    return {*paths, *(path.rpartition("/")[2] for path in paths)}

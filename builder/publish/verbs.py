@@ -1,0 +1,92 @@
+"""The verbs of `python -m builder publish …`, which care for an index that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from builder.errors import UsageError
+from builder.publish.upkeep import Changed, Collected, gc, refresh, rollback, unyank, yank
+
+Options = Mapping[str, str]
+_TAKES = {
+    "rollback": ("to", "reason"),
+    "yank": ("reason",),
+    "unyank": (),
+    "gc": ("keep", "locks"),
+    "refresh": (),
+}
+_WITH_FILES = ("yank", "unyank")
+
+
+def run_verb(words: Sequence[str], options: Options, index: str) -> tuple[dict[str, Any], str]:
+    """Run one verb on the index; its document and its text. Raises UsageError and PublishError."""
+    verb, *files = words or ("",)
+    _check(verb, files, options)
+    result = _CALLS[verb](index, files, options)
+    facts = asdict(result)
+    lines = [
+        f"  {name}: {value if isinstance(value, int) else ', '.join(value) or 'none'}" for name, value in facts.items()
+    ]
+    return {"version": 1, "index": index, "verb": verb, **facts}, "\n".join([f"{verb} {index}", *lines])
+
+
+def _check(verb: str, files: Sequence[str], options: Options) -> None:
+    if verb not in _TAKES:
+        near = get_close_matches(verb, _TAKES, 1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise UsageError(f"publish has no verb {verb!r}{hint}", expected=", ".join(_TAKES))
+    unknown = [name for name in options if name not in _TAKES[verb]]
+    if unknown:
+        expected = ", ".join(f"{name}=" for name in ("index", *_TAKES[verb]))
+        raise UsageError(f"publish {verb} does not take {unknown[0]}=", expected=expected)
+    if bool(files) != (verb in _WITH_FILES):
+        expected = "file names of wheels in the index" if verb in _WITH_FILES else "options only"
+        raise UsageError(f"publish {verb} with {'no' if not files else 'these'} words", expected=expected)
+
+
+def _rollback(index: str, _files: Sequence[str], options: Options) -> Changed:
+    return rollback(
+        index, to=_time(options["to"]) if "to" in options else None, reason=options.get("reason", "rolled back")
+    )
+
+
+def _yank(index: str, files: Sequence[str], options: Options) -> Changed:
+    return yank(index, files, options.get("reason", ""))
+
+
+def _unyank(index: str, files: Sequence[str], _options: Options) -> Changed:
+    return unyank(index, files)
+
+
+def _gc(index: str, _files: Sequence[str], options: Options) -> Collected:
+    keep = options.get("keep", "")
+    if not keep.isdigit():
+        raise UsageError("keep how many versions?", expected="keep=N, at least 1", remedy="for example keep=3")
+    locks = [Path(place) for place in options.get("locks", "").split(",") if place]
+    return gc(index, keep=int(keep), locks=locks)
+
+
+def _refresh(index: str, _files: Sequence[str], _options: Options) -> Changed:
+    return refresh(index)
+
+
+def _time(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"to={text} is no time", expected="ISO 8601, such as 2026-11-30T12:00:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_CALLS: Mapping[str, Callable[[str, Sequence[str], Options], Changed | Collected]] = {
+    "rollback": _rollback,
+    "yank": _yank,
+    "unyank": _unyank,
+    "gc": _gc,
+    "refresh": _refresh,
+}

@@ -1,0 +1,58 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from builder.errors import UsageError
+from builder.publish import publish, run_verb
+from tests.publish.conftest import MakeWheel
+from tests.publish.reader import listed
+
+
+@pytest.fixture
+def index(tmp_path: Path, make_wheel: MakeWheel) -> str:
+    place = tmp_path / "index"
+    publish([make_wheel(version="1.0")], place, now=datetime(2026, 1, 1, tzinfo=UTC))
+    publish([make_wheel(version="2.0")], place, now=datetime(2026, 2, 1, tzinfo=UTC))
+    return str(place)
+
+
+def test_rollback_takes_back_the_newest_and_unyank_offers_it_again(index: str) -> None:
+    document, text = run_verb(["rollback"], {}, index)
+    (name,) = document["files"]
+    assert "2.0" in name
+    assert name in text
+    again, _ = run_verb(["unyank", name], {}, index)
+    assert again["files"] == (name,)
+
+
+def test_rollback_to_a_time_without_a_zone_means_utc(index: str) -> None:
+    document, _ = run_verb(["rollback"], {"to": "2026-01-15T00:00:00", "reason": "trap on 12.1"}, index)
+    assert len(document["files"]) == 1
+    assert "trap on 12.1" in (Path(index) / "simple/spark-kernels/index.html").read_text()
+
+
+def test_gc_keeps_what_is_asked(index: str) -> None:
+    document, _ = run_verb(["gc"], {"keep": "1"}, index)
+    assert len(document["retired"]) == 1
+    assert len(listed(Path(index))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "says"),
+    [
+        ([], {}, "no verb ''"),
+        (["rolback"], {}, "did you mean rollback"),
+        (["gc"], {}, "keep how many"),
+        (["gc"], {"keep": "many"}, "keep how many"),
+        (["gc"], {"keep": "1", "too": "x"}, "does not take too="),
+        (["yank"], {}, "with no words"),
+        (["refresh", "x"], {}, "with these words"),
+        (["rollback"], {"to": "yesterday"}, "is no time"),
+    ],
+)
+def test_bad_usage_is_told(words: list[str], options: dict[str, str], says: str, index: str) -> None:
+    before = listed(Path(index))
+    with pytest.raises(UsageError, match=says):
+        run_verb(words, options, index)
+    assert listed(Path(index)) == before
