@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.10.9"
@@ -14,6 +17,7 @@ nox.options.sessions = ["lint", "types", "tests"]
 
 RUNTIME = "locks/runtime.txt"
 DEV = "locks/dev.txt"
+CPU_TORCH = "torch==2.13.0"  # any build will do: only its CPU is used
 
 
 def _builder(session: nox.Session, verb: str) -> None:
@@ -72,6 +76,20 @@ def tests(session: nox.Session) -> None:
     """The tests that need no compiler and no network beyond the package index."""
     _dev(session)
     session.run("pytest", "-m", "not compile and not image", "-n", "auto", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def series(session: nox.Session) -> None:
+    """Show each vLLM patch's fault and its absence on upstream's own code, on the CPU (torch is installed)."""
+    _dev(session)
+    place = Path(session.create_tmp()) / "vllm"
+    python = str(place / "bin" / "python")
+    if not Path(python).exists():
+        session.run("python", "-m", "venv", str(place), silent=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    session.run(*pip, "--no-deps", "--require-hashes", "-r", "tests/series/requirements.txt", external=True)
+    session.run(*pip, os.environ.get("SPARK_WHEELS_CPU_TORCH", CPU_TORCH), external=True)
+    session.run("pytest", "tests/series", *session.posargs, env={"SPARK_WHEELS_SERIES_PYTHON": python})
 
 
 @nox.session
