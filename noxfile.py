@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import nox
 
 nox.needs_version = ">=2024.10.9"
@@ -82,13 +79,12 @@ def tests(session: nox.Session) -> None:
 def series(session: nox.Session) -> None:
     """Show each vLLM patch's fault and its absence on upstream's own code, on the CPU (torch is installed)."""
     _dev(session)
-    place = Path(session.create_tmp()) / "vllm"
-    python = str(place / "bin" / "python")
-    if not Path(python).exists():
-        session.run("python", "-m", "venv", str(place), silent=True)
+    place = f"{session.create_tmp()}/vllm"
+    session.run("python", "-m", "venv", place, silent=True)
+    python = f"{place}/bin/python"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     session.run(*pip, "--no-deps", "--require-hashes", "-r", "tests/series/requirements.txt", external=True)
-    session.run(*pip, os.environ.get("SPARK_WHEELS_CPU_TORCH", CPU_TORCH), external=True)
+    session.run(*pip, CPU_TORCH, external=True)
     session.run("pytest", "tests/series", *session.posargs, env={"SPARK_WHEELS_SERIES_PYTHON": python})
 
 
