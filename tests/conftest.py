@@ -13,7 +13,6 @@ from builder.context import Context
 from builder.report import Report
 from builder.store import Store
 
-
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
