@@ -1,52 +1,16 @@
-"""The platform tag that a wheel's objects earn, by auditwheel's manylinux policy data.
-
-auditwheel's own analysis resolves every needed library on the machine it runs on, which a cross
-build cannot offer; its policy data is all that is needed, because we never bundle a library.
-"""
+"""The platform tag that a wheel's objects earn, by what the manylinux levels offer."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from builder.errors import WheelError
 from builder.inspect.facts import ElfFacts
+from builder.manylinux import Level, levels
 
 EXCLUDED = ("libtorch*.so", "libc10*.so", "libcuda.so.1", "lib*cu*.so.*", "libnv*.so.*", "ld-linux-*.so.*")
 """Libraries that come with torch, the CUDA wheels, the driver or every Linux: never bundled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """One manylinux level: the symbol versions and libraries that every such system has."""
-
-    name: str
-    versions: Mapping[str, frozenset[str]]
-    libraries: frozenset[str]
-
-
-@cache
-def policies(machine: str) -> tuple[Policy, ...]:
-    """The manylinux policies of auditwheel for a machine, the most compatible first."""
-    raw: list[dict[str, Any]] = json.loads((files("auditwheel.policy") / "manylinux-policy.json").read_text())
-    found = [
-        (
-            entry["priority"],
-            Policy(
-                entry["name"],
-                {key: frozenset(value) for key, value in entry["symbol_versions"][machine].items()},
-                frozenset(entry["lib_whitelist"]),
-            ),
-        )
-        for entry in raw
-        if machine in entry["symbol_versions"] and entry["name"].startswith("manylinux_")
-    ]
-    return tuple(policy for _, policy in sorted(found, key=lambda pair: -pair[0]))
 
 
 def platform_tag(objects: Mapping[str, ElfFacts], machine: str) -> str:
@@ -57,13 +21,13 @@ def platform_tag(objects: Mapping[str, ElfFacts], machine: str) -> str:
     """
     for path, facts in objects.items():
         _check(path, facts, machine)
-    for policy in policies(machine):
-        if all(_fits(facts, policy) for facts in objects.values()):
-            return f"{policy.name}_{machine}"
+    for level in levels(machine):
+        if all(_fits(facts, level) for facts in objects.values()):
+            return f"{level.name}_{machine}"
     raise WheelError(
         "no manylinux level has what these objects need",
         where=", ".join(objects),
-        expected=f"at most {policies(machine)[-1].name}",
+        expected=f"at most {levels(machine)[-1].name}",
         remedy="build on an older distribution, or with an older compiler",
     )
 
@@ -71,7 +35,7 @@ def platform_tag(objects: Mapping[str, ElfFacts], machine: str) -> str:
 def _check(path: str, facts: ElfFacts, machine: str) -> None:
     if facts.machine != machine:
         raise WheelError(f"{path} is for {facts.machine}", where=path, expected=machine, remedy="check the compilers")
-    known = policies(machine)[-1].libraries
+    known = levels(machine)[-1].libraries
     strange = [lib for lib in facts.needed if lib not in known and not any(fnmatch(lib, glob) for glob in EXCLUDED)]
     if strange:
         raise WheelError(
@@ -82,9 +46,9 @@ def _check(path: str, facts: ElfFacts, machine: str) -> None:
         )
 
 
-def _fits(facts: ElfFacts, policy: Policy) -> bool:
+def _fits(facts: ElfFacts, level: Level) -> bool:
     for _, version, library in facts.versions:
         kind, _, number = version.partition("_")
-        if library in policy.libraries and kind in policy.versions and number not in policy.versions[kind]:
+        if library in level.libraries and kind in level.versions and number not in level.versions[kind]:
             return False
     return True

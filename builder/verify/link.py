@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from builder.inspect.facts import FileFacts, ObjectFacts
+from builder.manylinux import levels, numbers
 from builder.verify.expect import Expectations
 from builder.verify.known import knowledge
 from builder.verify.rules import Fault
@@ -88,19 +85,7 @@ def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
             )
 
 
-@cache
 def policy(glibc: str, machine: str) -> Mapping[str, frozenset[str]]:
-    """Family → symbol versions that every system with that glibc has; auditwheel's data, nearest older level."""
-    entries: list[dict[str, Any]] = json.loads((files("auditwheel.policy") / "manylinux-policy.json").read_text())
-    wanted = _numbers(glibc)
-    levels = {
-        level: entry["symbol_versions"][machine]
-        for entry in entries
-        if machine in entry["symbol_versions"] and (level := _numbers(entry["name"].partition("_")[2])) <= wanted
-    }
-    best: dict[str, list[str]] = levels[max(levels)] if levels else {}
-    return {family: frozenset(versions) for family, versions in best.items()}
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text))
+    """Family → symbol versions that every system with that glibc has: the nearest level that is not newer."""
+    older = [level for level in levels(machine) if level.glibc <= numbers(glibc)]
+    return older[-1].versions if older else {}

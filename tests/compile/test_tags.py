@@ -1,8 +1,9 @@
 import pytest
 
-from builder.compile.tags import platform_tag, policies
+from builder.compile.tags import platform_tag
 from builder.errors import WheelError
 from builder.inspect import ElfFacts
+from builder.manylinux import levels
 
 
 def needs(*versions: str, machine: str = "aarch64", libs: tuple[str, ...] = ("libc.so.6",)) -> ElfFacts:
@@ -19,7 +20,7 @@ def test_the_tag_is_the_lowest_level_that_has_every_symbol() -> None:
 
 
 def test_policies_come_from_auditwheel_in_order() -> None:
-    names = [policy.name for policy in policies("aarch64")]
+    names = [level.name for level in levels("aarch64")]
     assert names[0] == "manylinux_2_17"
     assert names.index("manylinux_2_28") < names.index("manylinux_2_35")
 
