@@ -93,11 +93,22 @@ def fetch_sources(recipe: Recipe, options: Options, context: Context) -> Sourced
 def apply_patches(sourced: Sourced, options: Options, context: Context) -> Patched:
     """Apply each package's series exactly; nothing is changed by one that does not apply."""
     own = [package for package in sourced.recipe.packages if not package.source]
-    trees = {p.name: apply_series(p, sourced.trees[p.name], context, options.root) for p in own}
+    trees = {
+        p.name: apply_series(p, sourced.trees[p.name], context, options.root, accept=_has_own_git_tree(p, options))
+        for p in own
+    }
     for tree in trees.values():
         for patch in tree.applied:
             context.report.note(f"{patch.file}: {patch.state}")
     return Patched(sourced.recipe, trees, sourced.externals)
+
+
+def _has_own_git_tree(package: Package, options: Options) -> bool:
+    """True when the commit's tree is pinned beside the sdist's, and `result_tree` is of the sdist's.
+
+    The result then follows from two pins that were proven: that tree, and the patches' digests.
+    """
+    return options.source == "git" and bool(package.git_tree)
 
 
 def compile_wheels(patched: Patched, options: Options, context: Context) -> Built:
