@@ -74,9 +74,10 @@ def _slowest(units: Iterable[UnitCost]) -> list[UnitCost]:
     return sorted(units, key=lambda unit: -unit.seconds)[:3]
 
 
-def _overlap(pair: Overlap) -> str:
+def _overlap(pair: Overlap) -> tuple[str, str]:
+    """The sentence and the relation; patches that share no more than a file are told to machines only."""
     where = {"same": "the same lines", "near": "neighbouring lines", "file": "other lines"}[pair.relation]
-    return f"{pair.first} and {pair.second} change {where} of {pair.path}; order: {pair.order}"
+    return f"{pair.first} and {pair.second} change {where} of {pair.path}; order: {pair.order}", pair.relation
 
 
 def _patches(package: Package, root: Path, context: Context) -> list[Document]:
@@ -106,7 +107,7 @@ def _package_lines(package: Mapping[str, Any]) -> list[str]:
     state = "here" if package["source_here"] else "to fetch"
     lines = [f"{package['name']} {package['version']}", f"  source: {package['source']} ({state})"]
     lines += [f"  patch {patch['file']}: {patch['state']}" for patch in package["patches"]]
-    lines += [f"  overlap: {overlap}" for overlap in package["overlaps"]]
+    lines += [f"  overlap: {told}" for told, relation in package["overlaps"] if relation != "file"]
     if package["units"]:
         lines.append(f"  {package['units']} units, {duration(package['cpu_seconds'])} on one core; slowest:")
         lines += [f"    {unit}" for unit in package["slowest"]]
