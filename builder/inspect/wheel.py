@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email.message import Message
-from email.parser import BytesParser
+from email.parser import HeaderParser
 from pathlib import PurePosixPath
 
 from packaging.tags import parse_tag
@@ -102,7 +102,8 @@ def _own_folder(folders: list[str], filename: str) -> str:
 
 
 def _message(archive: Archive, by_name: dict[str, Member], name: str) -> Message:
-    return BytesParser().parsebytes(_small(archive, by_name, name), headersonly=True)
+    text = _small(archive, by_name, name).decode(errors="replace")  # bytes would make headers that are no strings
+    return HeaderParser().parsestr(text)
 
 
 def _small(archive: Archive, by_name: dict[str, Member], name: str) -> bytes:

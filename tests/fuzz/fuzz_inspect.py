@@ -1,7 +1,9 @@
 """Coverage-guided fuzzing of the readers, for as long as you like.
 
-    python tests/fuzz/fuzz_inspect.py [-max_total_time=3600] [libFuzzer options] [CORPUS…]
+    python tests/fuzz/fuzz_inspect.py [--only=KIND] [-max_total_time=3600] [libFuzzer options] [CORPUS…]
 
+KIND is one of binary, zip and metadata; all three if not given. "binary" is ELF files, cubins, fatbins and PTX,
+"zip" an archive's structure, "metadata" the texts of a wheel in a sound archive, so that no CRC hides their readers.
 With atheris (pip install atheris) coverage guides it. Without, it mutates the samples blindly for the seconds
 of -max_total_time (60 if not given). Any exception but an InspectError, and any input that takes longer than 5 s or
 2 GB, is a find; save it as a test in tests/inspect/test_malformed.py.
@@ -9,7 +11,10 @@ of -max_total_time (60 if not given). Any exception but an InspectError, and any
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import io
+import json
 import random
 import re
 import resource
@@ -18,41 +23,80 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from builder.inspect.facts import FileFacts
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 SLOWEST, LARGEST = 5.0, 2 << 30
+SMALL = 24_000
+CUT = b"\n====\n"
+TEXTS = (
+    b"demo-1.0-py3-none-any.whl",
+    b"Name: demo\nVersion: 1.0\n",
+    b"Tag: py3-none-any\n",
+    b"demo/_C.so,sha256=abc,1\n",
+)
 
 
 def one(data: bytes) -> None:
-    """Read the bytes as whatever they look like: a zip file as a wheel, else a binary."""
+    """Read the bytes as whatever they look like: a zip file, the texts of a wheel, else a binary."""
     from builder.errors import InspectError
-    from builder.inspect import wheel
+    from builder.inspect.facts import FileFacts
     from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
-    from builder.inspect.zips import open_archive
 
     try:
         if data[:4] == b"PK\3\4":
-            archive = open_archive(memoryview(data), "fuzz")
-            _, record, _ = wheel.describe(archive, "demo-1.0-py3-none-any.whl")
-            for member in archive.members:
-                wheel.check_digest(record, member, archive.read(member))
+            read_wheel(data, "demo-1.0-py3-none-any.whl")
+        elif data[: len(CUT)] == CUT:
+            name, *texts = (data.split(CUT) + [b""] * 4)[1:5]
+            read_wheel(pack(tuple(texts)), name.decode(errors="replace"))
         elif is_object("x.ptx", data[:HEAD]):
-            list(inspect_object("x.ptx", memoryview(data), Asked("all", ("12.1",))))
+            found = list(inspect_object("x.ptx", memoryview(data), Asked("all", ("12.1",))))
+            show(FileFacts("x.ptx", "", len(data), None, tuple(found)))
     except InspectError:
         pass
 
 
-def seeds() -> list[bytes]:
-    """The samples, and a wheel of two of them."""
-    files = [path.read_bytes() for path in sorted(SAMPLES.iterdir())]
-    with tempfile.TemporaryFile() as stream:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("demo/_C.so", files[0])
-            archive.writestr("demo-1.0.dist-info/METADATA", "Name: demo\nVersion: 1.0\n")
-            archive.writestr("demo-1.0.dist-info/WHEEL", "Tag: py3-none-any\n")
-            archive.writestr("demo-1.0.dist-info/RECORD", "demo/_C.so,sha256=abc,1\n")
-        stream.seek(0)
-        return [*files, stream.read()]
+def read_wheel(data: bytes, filename: str) -> None:
+    """All that `inspect` reads of a wheel but the binaries in it, down to the document."""
+    from builder.inspect import wheel
+    from builder.inspect.facts import FileFacts
+    from builder.inspect.zips import open_archive
+
+    archive = open_archive(memoryview(data), "fuzz")
+    facts, record, findings = wheel.describe(archive, filename)
+    digests = [wheel.check_digest(record, member, archive.read(member)) for member in archive.members]
+    show(FileFacts(filename, "", len(data), facts, (), (*findings, *(finding for finding in digests if finding))))
+
+
+def show(facts: FileFacts) -> None:
+    """Both documents must come of whatever was read."""
+    from builder.inspect.contract import to_json, to_text
+
+    json.dumps(to_json([facts], details=True)).encode()
+    to_text([facts])
+
+
+def pack(texts: tuple[bytes, ...], method: int = zipfile.ZIP_STORED) -> bytes:
+    """A sound archive of METADATA, WHEEL and RECORD, and a file."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        archive.writestr("demo/_C.so", b"\x7fELF")
+        for name, text in zip(("METADATA", "WHEEL", "RECORD"), texts, strict=True):
+            archive.writestr(f"demo-1.0.dist-info/{name}", text)
+    return stream.getvalue()
+
+
+def seeds(kind: str = "") -> list[bytes]:
+    """Where to begin: the small samples, two archives, the texts of a wheel."""
+    found = {
+        "binary": [data for path in sorted(SAMPLES.iterdir()) if len(data := path.read_bytes()) < SMALL],
+        "zip": [pack(TEXTS[1:], method) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)],
+        "metadata": [CUT + CUT.join(TEXTS)],
+    }
+    return found[kind] if kind else [data for each in found.values() for data in each]
 
 
 def mutate(chance: random.Random, data: bytes) -> bytes:
@@ -68,9 +112,9 @@ def mutate(chance: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
-def blind(seconds: float) -> None:
+def blind(seconds: float, kind: str) -> None:
     """Mutate without guidance, keeping the first find in a file."""
-    chance, corpus, count = random.Random(0), seeds(), 0  # noqa: S311  repeatable on purpose
+    chance, corpus, count = random.Random(0), seeds(kind), 0  # noqa: S311  repeatable on purpose
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         data, start = mutate(chance, chance.choice(corpus)), time.monotonic()
@@ -86,14 +130,14 @@ def blind(seconds: float) -> None:
     sys.stdout.write(f"{count} inputs, no find\n")
 
 
-def guided(arguments: list[str]) -> None:
+def guided(arguments: list[str], kind: str) -> None:
     """Let atheris drive; the samples are its first corpus."""
     import atheris
 
     with atheris.instrument_imports(include=["builder"]):
         import builder.inspect  # noqa: F401
     with tempfile.TemporaryDirectory() as folder:
-        for index, data in enumerate(seeds()):
+        for index, data in enumerate(seeds(kind)):
             (Path(folder) / f"{index:03}").write_bytes(data)
         options = ["-max_len=65536", "-timeout=5", "-rss_limit_mb=2048", *arguments, folder]
         atheris.Setup([sys.argv[0], *options], one)
@@ -102,13 +146,16 @@ def guided(arguments: list[str]) -> None:
 
 def main() -> None:
     """Pick the fuzzer that is there."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=("binary", "zip", "metadata"), default="")
+    asked, arguments = parser.parse_known_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if importlib.util.find_spec("atheris"):
-        guided(sys.argv[1:])
+        guided(arguments, asked.only)
         return
     resource.setrlimit(resource.RLIMIT_AS, (2 * LARGEST, 2 * LARGEST))
-    limit = next((m[1] for a in sys.argv[1:] if (m := re.fullmatch(r"-max_total_time=(\d+)", a))), "60")
-    blind(float(limit))
+    limit = next((m[1] for a in arguments if (m := re.fullmatch(r"-max_total_time=(\d+)", a))), "60")
+    blind(float(limit), asked.only)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builder.errors import InspectError
-from builder.inspect import inspect_path
+from builder.inspect import elf, fatbin, inspect_path
+from builder.inspect.contract import to_json
 from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
@@ -105,7 +108,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
         inspect_path(tmp_path / "absent.so")
 
 
-def fatbin(payload: bytes, plain: int, flags: int, kind: int = 2) -> bytes:
+def container(payload: bytes, plain: int, flags: int, kind: int = 2) -> bytes:
     """A container with one compressed entry, as the reader expects it."""
     padded = payload + b"\0" * (-len(payload) % 8)
     entry = struct.pack("<HHIQI", kind, 0x101, 64, len(padded), len(payload))
@@ -127,7 +130,7 @@ def fatbin(payload: bytes, plain: int, flags: int, kind: int = 2) -> bytes:
 )
 def test_a_payload_that_floods_or_lies(tmp_path: Path, payload: bytes, plain: int, flags: int, match: str) -> None:
     path = tmp_path / "bad.fatbin"
-    path.write_bytes(fatbin(payload, plain, flags))
+    path.write_bytes(container(payload, plain, flags))
     with pytest.raises(InspectError, match=match):
         inspect_path(path)
 
@@ -136,7 +139,7 @@ def test_a_zstandard_stream_without_a_size_stops_at_the_entrys(tmp_path: Path) -
     writer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     payload = writer.compress(b"\0" * (1 << 26)) + writer.flush()
     path = tmp_path / "bad.fatbin"
-    path.write_bytes(fatbin(payload, 4096, 0x8000))
+    path.write_bytes(container(payload, 4096, 0x8000))
     with pytest.raises(InspectError, match="is damaged"):
         inspect_path(path)
 
@@ -185,3 +188,64 @@ def test_code_that_overlaps_is_refused(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(InspectError, match="overlaps another's"):
         inspect_path(path)
+
+
+def test_a_directory_that_begins_later_than_it_says(make_wheel: Callable[..., Path]) -> None:
+    """zipfile then takes all members for bytes before the file's first."""
+    path = make_wheel({"demo/a.py": b"x" * 1000})
+    data = bytearray(path.read_bytes())
+    end = data.rfind(b"PK\5\6")
+    said = struct.unpack_from("<I", data, end + 16)[0]
+    struct.pack_into("<I", data, end + 16, said + 1000)
+    path.write_bytes(data)
+    with pytest.raises(InspectError, match="begins outside the file"):
+        inspect_path(path)
+
+
+def test_a_member_without_a_name_is_a_finding(make_wheel: Callable[..., Path]) -> None:
+    path = make_wheel({"demo/a.py": b"x" * 1000})
+    data = bytearray(path.read_bytes())
+    entry = data.find(b"PK\1\2")
+    length = struct.unpack_from("<H", data, entry + 28)[0]
+    struct.pack_into("<HHH", data, entry + 28, 0, 0, length)  # its name becomes its comment
+    path.write_bytes(data)
+    said = {(finding.where, finding.message) for finding in inspect_path(path).findings}
+    assert said == {
+        ("", "the file is not in RECORD"),
+        ("demo/a.py", "RECORD lists a file that is not there"),
+    }
+
+
+def test_a_damaged_lz4_payload_of_a_real_object(tmp_path: Path) -> None:
+    data = bytearray(SEEDS["launch_lz4.so"])
+    section = next(elf.fatbin_sections(elf.parse(memoryview(bytes(data)))))
+    payload = next(bytes(entry.payload) for entry in fatbin.entries(section) if entry.kind == "sass")
+    start = data.index(payload)
+    data[start : start + 8] = b"\xff" * 8
+    path = tmp_path / "launch.so"
+    path.write_bytes(data)
+    with pytest.raises(InspectError, match="a lz4 payload is damaged"):
+        inspect_path(path)
+
+
+@pytest.mark.parametrize("field", ["Tag", "Name", "Version"])
+def test_metadata_beyond_ascii_is_a_finding(make_wheel: Callable[..., Path], field: str) -> None:
+    """Read from bytes, such a header is no string."""
+    texts = {"Tag": "Tag: cp38-abi3-é\n", "Name": "Name: démo\nVersion: 1.0\n", "Version": "Name: demo\nVersion: é\n"}
+    kind = "wheel" if field == "Tag" else "metadata"
+    path = make_wheel({"demo/a.py": b""}, **{kind: texts[field]})
+    expected = {"Tag": "wheel-tags", "Name": "wheel-name", "Version": "wheel-version"}[field]
+    found = inspect_path(path)
+    assert [finding.rule for finding in found.findings] == [expected]
+    json.dumps(to_json([found], details=True))
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"Name: \xe9\nVersion: \x80\n", b"\r\r\n: :\n"])
+def test_metadata_in_another_encoding_under_a_name_that_is_none(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "whatever.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("METADATA", "WHEEL", "RECORD"):
+            archive.writestr(f"demo-1.0.dist-info/{name}", text)
+    found = inspect_path(path)
+    assert "wheel-name" in {finding.rule for finding in found.findings}
+    json.dumps(to_json([found], details=True))
