@@ -14,6 +14,12 @@ nox.options.sessions = ["lint", "types", "tests"]
 
 RUNTIME = "locks/runtime.txt"
 DEV = "locks/dev.txt"
+DISASSEMBLER = ("nvidia-cuda-cuobjdump==13.5.37", "nvidia-cuda-nvdisasm==13.5.37")  # older ones drop the f
+FIND_CUOBJDUMP = (
+    "import nvidia, pathlib as p; print(*(x for r in nvidia.__path__ for x in p.Path(r).rglob('cuobjdump')))"
+)
+HERE = {"PYTHONPATH": "."}
+OFFICIAL = ("vllm==0.19.1", "vllm==0.20.0", "vllm")  # the last is the newest
 CPU_TORCH = "torch==2.13.0"  # any build will do: only its CPU is used
 
 
@@ -86,6 +92,30 @@ def series(session: nox.Session) -> None:
     session.run(*pip, "--no-deps", "--require-hashes", "-r", "tests/series/requirements.txt", external=True)
     session.run(*pip, CPU_TORCH, external=True)
     session.run("pytest", "tests/series", *session.posargs, env={"SPARK_WHEELS_SERIES_PYTHON": python})
+
+
+@nox.session
+def agreement(session: nox.Session) -> None:
+    """Hold inspect against NVIDIA's disassembler, image by image: WHEEL… (a core works a MB a second)."""
+    session.install("--require-hashes", "--no-deps", "-r", RUNTIME)
+    session.install(*DISASSEMBLER)
+    tool = str(session.run("python", "-c", FIND_CUOBJDUMP, silent=True)).strip()
+    session.run("python", "benchmarks/agreement.py", "--cuobjdump", tool, *session.posargs, env=HERE)
+
+
+@nox.session
+def official(session: nox.Session) -> None:
+    """The table of docs/verify.md: official vLLM wheels on GB10; OURS.whl… beside them."""
+    session.install("--require-hashes", "--no-deps", "-r", RUNTIME)
+    session.install("pip")
+    place = session.create_tmp()
+    get = ["python", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", "3.12"]
+    platforms = [word for glibc in range(17, 40) for word in ("--platform", f"manylinux_2_{glibc}_aarch64")]
+    for name in OFFICIAL:
+        session.run(*get, *platforms, "-d", f"{place}/{name}", name)
+    session.run(
+        "python", "benchmarks/official.py", *(f"{place}/{name}" for name in OFFICIAL), *session.posargs, env=HERE
+    )
 
 
 @nox.session
