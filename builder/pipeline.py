@@ -121,16 +121,16 @@ def compile_wheels(patched: Patched, options: Options, context: Context) -> Buil
     with compiling.compiler_cache(toolchain, context) as cache:
         for package in recipe.packages:
             with context.report.step(f"compile {package.name}"):
-                results[package.name] = compiling.compile_package(
-                    recipe,
-                    package,
-                    patched.trees,
-                    patched.externals.get(package.name, ()),
-                    toolchain,
-                    context,
+                order = compiling.Order(
+                    recipe=recipe,
+                    package=package,
+                    trees=patched.trees,
+                    externals=patched.externals.get(package.name, ()),
+                    toolchain=toolchain,
                     jobs=compiling.job_count(options.jobs),
                     cache=cache,
                 )
+                results[package.name] = compiling.compile_package(order, context)
     cached = frozenset(name for name, result in results.items() if result.cached)
     return Built(patched, {name: result.wheel for name, result in results.items()}, cached)
 

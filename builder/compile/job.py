@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
-from builder.model import Arch, ExternalTree, Package, Recipe
+from builder.model import Arch, ExternalTree, Package, Prebuilt, Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class Job:
     sibling_versions: Mapping[str, str]
     externals: tuple[ExternalTree, ...] = ()
     cache: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def prebuilt(self) -> Prebuilt | None:
+        """Parts that come from the official wheel, unless their sources were fetched."""
+        return None if self.externals else self.package.prebuilt
 
     @property
     def first_arch(self) -> Arch:

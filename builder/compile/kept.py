@@ -1,0 +1,42 @@
+"""Finished wheels in the store, by a key of all that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from builder.model import Wheel
+from builder.store import Store
+
+
+def kept_wheel(store: Store, key: str) -> Wheel | None:
+    """The wheel that was made under that key, if its bytes are still here."""
+    record = store.record("wheel", key)
+    wheel = None if record is None else _read(record, store)
+    return wheel if wheel is not None and wheel.path.is_file() and store.blob(wheel.sha256) else None
+
+
+def keep_wheel(store: Store, key: str, wheel: Wheel) -> Wheel:
+    """Keep the wheel under its digest, and under its own name in a folder of that digest."""
+    blob = store.put_file(wheel.path, wheel.sha256)
+    place = _place(store, wheel.sha256, wheel.path.name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.hardlink_to(blob)
+    kept = replace(wheel, path=place)
+    store.keep_record("wheel", key, asdict(kept) | {"path": place.name})
+    return kept
+
+
+def _place(store: Store, sha256: str, name: str) -> Path:
+    return store.root / "wheels" / sha256 / name
+
+
+def _read(record: Mapping[str, object], store: Store) -> Wheel | None:
+    text = {name: str(record.get(name, "")) for name in ("path", "sha256", "name", "version", "tag")}
+    size = record.get("size")
+    if not isinstance(size, int) or not all(text.values()):
+        return None
+    place = _place(store, text["sha256"], text["path"])
+    return Wheel(place, text["sha256"], size, text["name"], text["version"], text["tag"])

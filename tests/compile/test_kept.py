@@ -1,0 +1,35 @@
+import hashlib
+from pathlib import Path
+
+from builder.compile.kept import keep_wheel, kept_wheel
+from builder.model import Wheel
+from builder.store import Store
+
+
+def made(folder: Path) -> Wheel:
+    folder.mkdir()
+    path = folder / "some-1.0-py3-none-any.whl"
+    path.write_bytes(b"wheel")
+    return Wheel(path, hashlib.sha256(b"wheel").hexdigest(), 5, "some", "1.0", "py3-none-any")
+
+
+def test_a_kept_wheel_is_found_by_its_key_under_its_own_name(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    kept = keep_wheel(store, "key", made(tmp_path / "scratch"))
+    assert kept.path.name == "some-1.0-py3-none-any.whl"
+    assert kept.path.read_bytes() == b"wheel"
+    assert kept_wheel(store, "key") == kept
+    assert kept_wheel(store, "other") is None
+    store.root.rename(tmp_path / "moved")
+    moved = kept_wheel(Store(tmp_path / "moved"), "key")
+    assert moved is not None
+    assert moved.path.read_bytes() == b"wheel"
+
+
+def test_one_whose_bytes_are_gone_or_whose_record_is_strange_counts_as_absent(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    kept = keep_wheel(store, "key", made(tmp_path / "scratch"))
+    kept.path.unlink()
+    assert kept_wheel(store, "key") is None
+    store.keep_record("wheel", "strange", {"path": 7})
+    assert kept_wheel(store, "strange") is None
