@@ -1,6 +1,6 @@
 """Holds `inspect` against NVIDIA's own disassembler, image by image and kernel by kernel.
 
-    python benchmarks/agreement.py [--cuobjdump PATH] [--jobs N] WHEEL…
+    python benchmarks/agreement.py [--cuobjdump PATH] [--jobs N] [--only PATTERN] WHEEL…
 
 Needs cuobjdump and nvdisasm of CUDA 13.2 or later (packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm;
 older ones print sm_120f as sm_120). Every binary with device code is disassembled whole, which takes minutes for a
@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.inspect import CLASSES, ImageFacts, ObjectFacts, inspect_path
@@ -122,16 +123,22 @@ def brief(image: Image) -> str:
     return f"{arch}, {len(kernels)} kernels, {dict(zip(CLASSES, total, strict=True))}, first {kernels[:1]}"
 
 
-def check(cuobjdump: str, wheel: Path, jobs: int) -> bool:
+def check(cuobjdump: str, wheel: Path, jobs: int, only: str) -> bool:
     """Compare every binary of a wheel; True when all agree."""
     start = time.monotonic()
     facts = inspect_path(wheel)
     print(f"{wheel.name}: inspected in {time.monotonic() - start:.1f} s")
-    coded = [found for found in facts.objects if any(image.kind == "sass" for image in found.images)]
+    coded = [
+        found
+        for found in facts.objects
+        if any(image.kind == "sass" for image in found.images) and fnmatchcase(found.path, only)
+    ]
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive, ThreadPoolExecutor(jobs) as pool:
         paths = [Path(archive.extract(found.path, folder)) for found in coded]
         results = pool.map(lambda pair: compare(cuobjdump, *pair), zip(coded, paths, strict=True))
         agreed = [report(found, lines) for found, lines in zip(coded, results, strict=True)]
+    theirs = os.times()
+    print(f"{wheel.name}: {theirs.children_user + theirs.children_system:.0f} processor seconds of cuobjdump so far")
     return all(agreed)
 
 
@@ -155,14 +162,15 @@ def main() -> None:
     """Compare the wheels named on the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cuobjdump", default=shutil.which("cuobjdump") or "cuobjdump")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="binaries at a time")
+    parser.add_argument("--only", default="*", help="only the binaries whose paths match")
     parser.add_argument("wheels", type=Path, nargs="+")
     asked = parser.parse_args()
     if shutil.which(asked.cuobjdump) is None:
         parser.error(
             "cuobjdump is not on PATH: pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm, or --cuobjdump PATH"
         )
-    results = [check(asked.cuobjdump, wheel, asked.jobs) for wheel in asked.wheels]
+    results = [check(asked.cuobjdump, wheel, asked.jobs, asked.only) for wheel in asked.wheels]
     sys.exit(0 if all(results) else 1)
 
 
