@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 """The checkout that holds recipes/ and patches/."""
+
+_JOBS = re.compile(r"[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,9 @@ def build(request: Request) -> Outcome:
     from builder import pipeline
     from builder.recipe import load
 
+    asked = load(recipe, ROOT)
+    for folder in (store.root, out / asked.name):
+        _writable(folder)
     context = _context(store, out / Path(recipe).stem / "logs", request.report)
     options = pipeline.Options(
         root=ROOT,
@@ -68,7 +75,7 @@ def build(request: Request) -> Outcome:
         externals=_externals(chosen.get("externals", "auto")),
         jobs=chosen.get("jobs", "auto"),
     )
-    document = pipeline.build(load(recipe, ROOT), options, context)
+    document = pipeline.build(asked, options, context)
     store.keep_record("build", key, document)
     return Outcome(document, _summary(document))
 
@@ -181,8 +188,8 @@ def _externals(word: str) -> ExternalsMode:
 
 def _jobs(chosen: Mapping[str, str]) -> None:
     jobs = chosen.get("jobs", "auto")
-    if jobs != "auto" and not (jobs.isdigit() and int(jobs) > 0):
-        raise UsageError(f"jobs={jobs} is no number of jobs", expected="jobs=auto, or a number of at least 1")
+    if jobs != "auto" and not _JOBS.fullmatch(jobs):
+        raise UsageError(f"jobs={jobs} is no number of jobs", expected="jobs=auto, or a number from 1 to 9999")
 
 
 def _store(chosen: Mapping[str, str]) -> Store:
@@ -194,6 +201,12 @@ def _store(chosen: Mapping[str, str]) -> Store:
 
 def _out(chosen: Mapping[str, str]) -> Path:
     return Path(chosen.get("out", ROOT / "out")).expanduser().resolve()
+
+
+def _writable(folder: Path) -> None:
+    """Fail now rather than after hours; the last door names the folder and the next step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 def _context(store: Store, logs: Path, report: Report) -> Context:

@@ -62,6 +62,13 @@ def disk_error(error: OSError, where: str) -> StoreError | None:
             where=place,
             remedy="mend its owner and mode, or choose another folder with store=PATH or out=PATH",
         )
+    if error.errno in {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}:
+        return StoreError(
+            f"this cannot be a folder: {error.strerror}",
+            where=place,
+            expected="a folder, or a place for one",
+            remedy="choose another folder with store=PATH, out=PATH or index=PATH",
+        )
     return None
 
 

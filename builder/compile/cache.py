@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from builder.compile.orphans import socket_of
 from builder.compile.place import canonical_root
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
@@ -37,7 +38,7 @@ def _environment(context: Context) -> dict[str, str]:
     ours = {
         "SCCACHE_DIR": str(context.store.root / "sccache"),
         "SCCACHE_CACHE_SIZE": _SIZE,
-        "SCCACHE_SERVER_UDS": str(canonical_root() / f"sccache-{os.getpid()}.sock"),
+        "SCCACHE_SERVER_UDS": str(socket_of(canonical_root(), os.getpid())),
         "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
     }
     return ours | {name: value for name, value in os.environ.items() if name.startswith(_SHARED)}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from builder.compile.orphans import end_orphans
 from builder.context import Context
 from builder.errors import StoreError, ToolchainError
 from builder.store import Store
@@ -38,7 +39,7 @@ def canonical_root(root: Path | None = None) -> Path:
 
 @contextmanager
 def holding(name: str, context: Context) -> Iterator[None]:
-    """Hold a part of the canonical folder against other builds, whatever store they use."""
+    """Hold a part of the canonical folder against other builds, whatever store they use, dead ones included."""
     locks = Store(canonical_root())
     with ExitStack() as stack:
         try:
@@ -46,4 +47,7 @@ def holding(name: str, context: Context) -> Iterator[None]:
         except StoreError:
             context.report.note(f"waiting for another build that holds {name}")
             stack.enter_context(locks.lock(name))
+        ended = end_orphans(locks.root)
+        if ended:
+            context.report.note(f"ended {ended} processes that a killed build had left running")
         yield

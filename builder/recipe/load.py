@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def load(name_or_path: str, root: Path) -> Recipe:
 def _find(name_or_path: str, root: Path) -> Path:
     by_path = name_or_path.endswith(".toml") or "/" in name_or_path
     path = Path(name_or_path) if by_path else root / "recipes" / f"{name_or_path}.toml"
-    if path.is_file():
+    if _is_file(path):
         return path
     names = known(root)
     raise UsageError(
@@ -46,6 +47,10 @@ def _find(name_or_path: str, root: Path) -> Path:
         expected=f"one of {listed(names) or 'none: the folder holds no recipe'}, or the path of a .toml file",
         remedy="name one of them with recipe=NAME",
     )
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  Path.is_file raises on a name that is too long
 
 
 def _resolve(path: Path, root: Path, children: tuple[Path, ...]) -> tuple[Raw, list[Problem]]:
@@ -65,7 +70,7 @@ def _resolve(path: Path, root: Path, children: tuple[Path, ...]) -> tuple[Raw, l
 def _parent(name: object, path: Path, root: Path, chain: tuple[Path, ...]) -> tuple[Raw | None, list[Problem]]:
     if not isinstance(name, str):
         return None, []
-    file = next((p for p in (path.parent / f"{name}.toml", root / "recipes" / f"{name}.toml") if p.is_file()), None)
+    file = next((p for p in (path.parent / f"{name}.toml", root / "recipes" / f"{name}.toml") if _is_file(p)), None)
     if file is None:
         return None, [Problem(path, "", f"extends: there is no recipe {name!r}{did_you_mean(name, known(root))}")]
     if file.resolve() in {each.resolve() for each in chain}:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.__main__ import VERBS
+from builder.errors import StoreError
 from tests.cli.conftest import ROOT, Cli, Ended
 
 Call = Callable[..., Ended]
@@ -32,6 +33,9 @@ WRONG = [
     (("plan", "recipe=smok"), "there is no recipe 'smok', did you mean 'smoke'?"),
     (("plan", "recipe=/nowhere/own.toml"), "there is no recipe '/nowhere/own.toml'"),
     (("plan", "recipe=smoke", "jobs=0"), "jobs=0 is no number of jobs"),
+    (("plan", f"recipe={'a' * 300}"), "there is no recipe 'aaa"),
+    (("plan", "recipe=smoke", "jobs=²"), "jobs=² is no number of jobs"),
+    (("plan", "recipe=smoke", "jobs=99999999999999999999"), "jobs=99999999999999999999 is no number of jobs"),
     (("plan", "recipe=smoke", "jobs=many"), "jobs=many is no number of jobs"),
     (("build", "recipe=smoke", "source=svn"), "source=svn is unknown"),
     (("inspect",), "inspect what?"),
@@ -133,3 +137,15 @@ def test_a_negative_verdict_is_exit_1_and_still_one_document(here: Call) -> None
     assert ended.document["good"] is False
     assert ended.document["files"]
     assert here("verify", str(samples / "launch_sm_75.so"), "device=12.1").out == ""
+
+
+@pytest.mark.parametrize("option", ["store", "out"])
+def test_a_file_where_a_folder_must_be_is_said_before_anything_is_built(
+    here: Call, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").touch()
+    places = {"store": tmp_path / "store", "out": tmp_path / "out"} | {option: tmp_path / "file"}
+    answer = here("build", "recipe=smoke", *(f"{name}={place}" for name, place in places.items()))
+    assert answer.code == StoreError.exit_code
+    assert str(tmp_path / "file") in answer.err
+    assert "==> source" not in answer.err

@@ -165,7 +165,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR])
 def test_each_disk_error_has_a_place_and_a_next_step(number: int) -> None:
     told = disk_error(OSError(number, os.strerror(number), "/some/file"), "")
     assert told is not None

@@ -1,0 +1,55 @@
+"""What a killed build left running is ended; what a living one runs is not. Real processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from builder.compile.orphans import end_orphans, socket_of
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+@contextmanager
+def left_running(socket: Path, code: str = DEAF) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env={"SCCACHE_SERVER_UDS": str(socket)}, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def dead() -> int:
+    """The number of a process that is no more."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    return gone.pid
+
+
+def test_a_child_of_a_dead_build_is_ended(tmp_path: Path) -> None:
+    with left_running(socket_of(tmp_path, dead()), DEAF.replace("SIG_IGN", "SIG_DFL")) as child:
+        assert end_orphans(tmp_path) == 1
+        assert child.wait(5) < 0
+
+
+def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    with left_running(socket_of(tmp_path, dead())) as child:
+        assert end_orphans(tmp_path, patience=0.2) == 1
+        assert child.wait(5) == -9
+
+
+def test_a_child_of_a_living_build_or_of_another_root_is_left_alone(tmp_path: Path) -> None:
+    with (
+        left_running(socket_of(tmp_path, os.getpid())) as living,
+        left_running(socket_of(tmp_path / "other", dead())) as elsewhere,
+    ):
+        assert end_orphans(tmp_path) == 0
+        assert living.poll() is None
+        assert elsewhere.poll() is None
