@@ -203,7 +203,7 @@ def test_a_picture_has_a_column_for_every_kernel() -> None:
 
 
 def test_every_rule_is_in_the_docs() -> None:
-    table = (ROOT / "docs" / "verify.md").read_text()
+    table = (ROOT / "docs" / "verify.md").read_text().partition("## In a recipe")[0]
     told = {
         rule.strip() for line in table.splitlines() if line.startswith("| ") for rule in line.split("|")[1].split(",")
     }
