@@ -87,8 +87,11 @@ def plan(request: Request) -> Outcome:
     from builder import plan as planning
     from builder.recipe import load
 
-    context = _context(_store(chosen), _out(chosen) / "logs", request.report)
-    document = planning.plan(load(_required(chosen, "recipe"), ROOT), ROOT, context, jobs=chosen.get("jobs", "auto"))
+    recipe, store, out = _required(chosen, "recipe"), _store(chosen), _out(chosen)
+    context = _context(store, out / "logs", request.report)
+    document = planning.plan(load(recipe, ROOT), ROOT, context, jobs=chosen.get("jobs", "auto"))
+    key = resume.fingerprint(ROOT, {"recipe": recipe, "out": str(out)})
+    document["nothing_to_do"] = resume.earlier(store, key) is not None
     return Outcome(document, planning.text(document))
 
 

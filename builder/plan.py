@@ -38,6 +38,8 @@ def text(document: Mapping[str, Any]) -> str:
     """The plan for people."""
     target = document["target"]
     lines = [f"{document['recipe']} for {target['platform']} ({', '.join(target['cuda_arch'])})"]
+    if document.get("nothing_to_do"):
+        lines.append("its wheels stand already: a build would do nothing")
     for package in document["packages"]:
         lines += _package_lines(package)
     tools = document["toolchain"]

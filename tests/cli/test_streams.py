@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from builder import commands
+from builder import commands, resume
 from builder.__main__ import UNHEARD
 from builder.commands import Outcome, Request
 from builder.errors import FetchError, InternalError, RunError
-from builder.store import sha256_of
+from builder.store import Store, sha256_of
 from tests.cli.conftest import ROOT, Cli, Ended
 
 Call = Callable[..., Ended]
@@ -103,6 +103,19 @@ def test_the_plan_as_a_document(here: Call, tmp_path: Path) -> None:
     seconds = sum(package["cpu_seconds"] for package in document["packages"])
     assert document["estimate"]["cpu_seconds"] == pytest.approx(seconds)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_knows_that_all_stands_already(here: Call, tmp_path: Path) -> None:
+    out, store = tmp_path / "out", Store(tmp_path / "store")
+    for place in (out / "some.whl", out / "index/simple/index.html"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"x")
+    made = {"folder": str(out), "index": str(out / "index"), "wheels": [{"file": "some.whl", "size": 1}]}
+    store.keep_record("build", resume.fingerprint(ROOT, {"recipe": "smoke", "out": str(out)}), made)
+    words = ("plan", "recipe=smoke", f"store={store.root}", f"out={out}", "--json")
+    assert here(*words).document["nothing_to_do"] is True
+    (out / "some.whl").unlink()
+    assert here(*words).document["nothing_to_do"] is False
 
 
 # -- readers that leave -----------------------------------------------------------------------
