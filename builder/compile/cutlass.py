@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from builder.compile.place import canonical_root, holding
+from builder.compile.workplace import checked_out
 from builder.context import Context
 from builder.errors import CompileError
 from builder.git import Objects
@@ -26,8 +26,4 @@ def cutlass_folder(trees: Mapping[str, PatchedTree], context: Context) -> Path:
             remedy=f"add {_HOLDER} to the recipe",
         )
     objects = Objects(tree.git_dir)
-    place = canonical_root() / "src" / "cutlass"
-    with holding("build-cutlass", context):
-        place.mkdir(parents=True, exist_ok=True)
-        objects.checkout(objects.subtree(tree.tree, _FOLDER), place)
-    return place
+    return checked_out("cutlass", objects, objects.subtree(tree.tree, _FOLDER), context)

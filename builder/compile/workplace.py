@@ -33,12 +33,17 @@ def workplace(tree: PatchedTree, toolchain: Toolchain, context: Context) -> Iter
 
 def external_folder(external: ExternalTree, context: Context) -> str:
     """An external's tree at its canonical path: the folder that upstream's variable must name."""
-    name = external.external.name
+    folder = checked_out(external.external.name, Objects(external.git_dir), external.tree, context)
+    return str(folder / external.external.subfolder)
+
+
+def checked_out(name: str, objects: Objects, tree: str, context: Context) -> Path:
+    """A tree that builds only read, at its canonical path."""
     folder = canonical_root() / "src" / name
     with holding(f"build-{name}", context):
         folder.mkdir(parents=True, exist_ok=True)
-        Objects(external.git_dir).checkout(external.tree, folder)
-    return str(folder / external.external.subfolder)
+        objects.checkout(tree, folder)
+    return folder
 
 
 def _forget_other_toolchain(folder: Path, toolchain: Toolchain) -> None:
