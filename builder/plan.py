@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from builder.compile import job_count
 from builder.compile.costs import UnitCost, units_of
 from builder.context import Context
 from builder.model import Package, Recipe
-from builder.patches import Overlap, overlaps, status
+from builder.patches import Overlap, Step, overlaps_of, status
 from builder.recipe import local_version, locked
 from builder.report import duration, size
 from builder.source import here
@@ -57,13 +57,14 @@ def _package(recipe: Recipe, package: Package, root: Path, context: Context) -> 
     source = here(package, context)
     units = units_of(package.name, package.components)
     own = not package.source
+    steps = status(package, source, root)[0] if own and source else ()
     return {
         "name": package.name,
         "version": local_version(recipe, package),
         "source": package.sdist if own else f"tree of {package.source}",
         "source_here": source is not None,
-        "patches": _patches(package, root, context) if own else [],
-        "overlaps": [_overlap(pair) for pair in overlaps(package, source, root)] if own and source else [],
+        "patches": _patches(package, steps) if own else [],
+        "overlaps": [_overlap(pair) for pair in overlaps_of(steps)],
         "components": list(package.components),
         "units": len(units),
         "cpu_seconds": sum(unit.seconds for unit in units),
@@ -82,12 +83,10 @@ def _overlap(pair: Overlap) -> tuple[str, str]:
     return f"{pair.first} and {pair.second} change {where} of {pair.path}; order: {pair.order}", pair.relation
 
 
-def _patches(package: Package, root: Path, context: Context) -> list[Document]:
+def _patches(package: Package, steps: Sequence[Step]) -> list[Document]:
     """Each patch with its state, or `unknown` while the source is not here."""
-    source = here(package, context)
-    if source is None:
+    if not steps:
         return [{"file": file, "state": "unknown until the source is fetched"} for file in package.patches]
-    steps, _ = status(package, source, root)
     return [{"file": step.verdict.file, "state": step.verdict.label} for step in steps]
 
 

@@ -3,12 +3,13 @@
 `apply_series` is the stage. `run_verb` and `render` are the verbs of `python -m builder patches`.
 """
 
-from builder.patches.overlap import Overlap
+from builder.patches.overlap import Overlap, overlaps_of
 from builder.patches.promises import Promise, broken_promises, promises
 from builder.patches.pulls import Pull, prove
 from builder.patches.radar import Release
 from builder.patches.render import render
 from builder.patches.series import apply_series
+from builder.patches.step import Step
 from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, status
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "Pull",
     "Release",
     "Sources",
+    "Step",
     "apply_series",
     "broken_promises",
     "overlaps",
+    "overlaps_of",
     "promises",
     "prove",
     "radar",
