@@ -183,12 +183,18 @@ class ExternalTree:
 
 @dataclass(frozen=True, slots=True)
 class AppliedPatch:
-    """A patch of the series and what became of it (clean, offset, contained, superseded)."""
+    """A patch of the series and what became of it (clean, offset, contained, superseded).
+
+    `description`, `origin` and `bugs` (addresses) are what its header says.
+    """
 
     file: str
     sha256: str
     state: str
     offset: int = 0
+    description: str = ""
+    origin: str = ""
+    bugs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,16 @@ class Header:
         text = dict(self.fields).get("Description") or dict(self.fields).get("Subject", "")
         return text.split("\n", 1)[0]
 
+    @property
+    def origin(self) -> str:
+        """Where the patch comes from: `upstream, …` or `backport, …` (DEP-3), else who wrote it."""
+        return dict(self.fields).get("Origin", "")
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """The addresses of the issues that it resolves; `none known` is none."""
+        return tuple(value for name, value in self.fields if name == "Bug" and "://" in value)
+
     def names_version(self, version: str) -> bool:
         """True when Applies-To is exactly this one version."""
         return self.applies_to is not None and str(self.applies_to) == f"=={version}"

@@ -89,10 +89,20 @@ def apply_series(
     with context.store.lock(f"git-{package.name}"):
         commit, tree = _commit(package, source, objects, steps)
     _compare(package, tree, accept=accept)
-    applied = tuple(
-        AppliedPatch(s.verdict.file, s.verdict.sha256, s.verdict.state.value, s.verdict.offset) for s in steps
+    return PatchedTree(package.name, source.git_dir, commit, source.tree, tree, tuple(map(_applied, steps)))
+
+
+def _applied(step: Step) -> AppliedPatch:
+    verdict, header = step.verdict, step.patch.header
+    return AppliedPatch(
+        file=verdict.file,
+        sha256=verdict.sha256,
+        state=verdict.state.value,
+        offset=verdict.offset,
+        description=header.description,
+        origin=header.origin,
+        bugs=header.bugs,
     )
-    return PatchedTree(package.name, source.git_dir, commit, source.tree, tree, applied)
 
 
 def _commit(package: Package, source: SourceTree, objects: Objects, steps: Sequence[Step]) -> tuple[str, str]:
