@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 import zipfile
@@ -22,8 +23,7 @@ from builder.errors import WheelError
 from builder.inspect.elf import link_facts, parse
 from builder.model import Prebuilt, Wheel
 from builder.store import sha256_of
-
-RECORD_NAME = "spark-wheels.json"
+from builder.supply import RECORD_NAME, SBOM_NAME, sbom
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def assemble(raw: Path, out: Path, plan: Plan, compilers: Compilers, context: Co
         old_info = _dist_info(archive.namelist(), raw)
         new_info = f"{escaped}-{plan.version}.dist-info"
         parts = {part.name: part for part in _payload(archive, old_info, Path(scratch), compilers, context)}
-        parts |= {part.name: part for part in _prebuilt(plan, parts)}
+        taken = {part.name: part for part in _prebuilt(plan, parts)}
+        parts |= taken
         objects = {
             path: link_facts(parse(memoryview(part.read()), path))
             for path, part in parts.items()
@@ -55,7 +56,8 @@ def assemble(raw: Path, out: Path, plan: Plan, compilers: Compilers, context: Co
         }
         platform = platform_tag(objects, plan.machine) if objects else "any"
         tag = _tag(tags, platform)
-        info = _info_parts(archive, old_info, new_info, tag, plan)
+        record = _completed(plan.record, taken)
+        info = _info_parts(archive, old_info, new_info, tag, plan, record)
         path = out / f"{escaped}-{plan.version}-{tag}.whl"
         write_wheel(path, [*parts.values(), *info], new_info)
     return Wheel(path, sha256_of(path), path.stat().st_size, str(name), plan.version, tag)
@@ -110,13 +112,24 @@ def _prebuilt(plan: Plan, built: Mapping[str, Part]) -> Iterable[Part]:
                 yield Part(name, partial(archive.read, name), 0o755 if name.endswith(".so") else 0o644)
 
 
+def _completed(record: Mapping[str, object], taken: Mapping[str, Part]) -> dict[str, object]:
+    """The record with the digest of each file that came out of the official wheel."""
+    prebuilt = record["prebuilt"]
+    if not isinstance(prebuilt, dict):
+        return dict(record)
+    digests = {name: hashlib.sha256(part.read()).hexdigest() for name, part in sorted(taken.items())}
+    return {**record, "prebuilt": {**prebuilt, "taken": digests}}
+
+
 def _tag(tags: Iterable[object], platform: str) -> str:
     heads = {str(tag).rsplit("-", 1)[0] for tag in tags}
     return f"{'.'.join(sorted(heads))}-{platform}"
 
 
-def _info_parts(archive: zipfile.ZipFile, old: str, new: str, tag: str, plan: Plan) -> Sequence[Part]:
-    made = {"METADATA", "WHEEL", "RECORD", RECORD_NAME}
+def _info_parts(
+    archive: zipfile.ZipFile, old: str, new: str, tag: str, plan: Plan, record: Mapping[str, object]
+) -> Sequence[Part]:
+    made = {"METADATA", "WHEEL", "RECORD", RECORD_NAME, SBOM_NAME}
     kept = [
         Part(f"{new}/{name.removeprefix(f'{old}/')}", archive.read(name))
         for name in archive.namelist()
@@ -125,10 +138,11 @@ def _info_parts(archive: zipfile.ZipFile, old: str, new: str, tag: str, plan: Pl
     metadata = edited(
         archive.read(f"{old}/METADATA").decode(), version=plan.version, pins=plan.pins, requires=plan.requires
     )
-    record = json.dumps(dict(plan.record), sort_keys=True, indent=1)
+    said = json.dumps(record, sort_keys=True, indent=1)
     return [
         *kept,
         Part(f"{new}/METADATA", metadata.encode()),
         Part(f"{new}/WHEEL", wheel_text([tag]).encode()),
-        Part(f"{new}/{RECORD_NAME}", f"{record}\n".encode()),
+        Part(f"{new}/{RECORD_NAME}", f"{said}\n".encode()),
+        Part(f"{new}/{SBOM_NAME}", sbom(json.loads(said))),
     ]

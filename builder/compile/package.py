@@ -12,7 +12,7 @@ from builder.compile import flashinfer, vllm
 from builder.compile.assemble import Plan, assemble
 from builder.compile.job import Job
 from builder.compile.kept import keep_wheel, kept_wheel
-from builder.compile.record import asked, build_record
+from builder.compile.record import build_record, vendored
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
 from builder.errors import CompileError
@@ -20,6 +20,7 @@ from builder.fetch import fetch
 from builder.model import ExternalTree, LockedFile, Package, PatchedTree, Recipe, Wheel
 from builder.recipe import local_version
 from builder.store import key_of
+from builder.supply import CODE, asked
 
 Driver = Callable[[Job, Mapping[str, PatchedTree]], Path]
 
@@ -67,7 +68,7 @@ def compile_package(order: Order, context: Context) -> Compiled:
     with tempfile.TemporaryDirectory(prefix="spark-wheels-") as scratch:
         job = _job(order, Path(scratch, "raw"), context)
         raw = driver(job, order.trees)
-        plan = _plan(job, order.tree)
+        plan = _plan(job, order.trees)
         wheel = assemble(raw, Path(scratch, "final"), plan, order.toolchain.compilers, context)
         return Compiled(keep_wheel(context.store, key, wheel), cached=False)
 
@@ -103,7 +104,7 @@ def _job(order: Order, out: Path, context: Context) -> Job:
     )
 
 
-def _plan(job: Job, tree: PatchedTree) -> Plan:
+def _plan(job: Job, trees: Mapping[str, PatchedTree]) -> Plan:
     siblings = {
         name: f"{name}=={version}" for name, version in job.sibling_versions.items() if name != job.package.name
     }
@@ -112,7 +113,7 @@ def _plan(job: Job, tree: PatchedTree) -> Plan:
         machine=job.recipe.target.machine,
         pins={**siblings, "torch": f"torch=={job.recipe.toolchain.torch}"},
         requires=job.package.requires,
-        record=build_record(job, tree),
+        record=build_record(job, trees),
         prebuilt=job.prebuilt,
         prebuilt_wheel=_official(job),
     )
@@ -130,7 +131,8 @@ def _official(job: Job) -> Path | None:
 
 def _key(order: Order) -> str:
     """A key of all that the wheel's bytes depend on, our own code that makes them included."""
-    code = {str(path.relative_to(_CODE)): path.read_text(encoding="utf-8") for path in sorted(_CODE.rglob("*.py"))}
-    externals = [external.tree for external in order.externals]
+    paths = [path for folder in (_CODE, CODE) for path in sorted(folder.rglob("*.py"))]
+    code = {str(path.relative_to(_CODE.parent)): path.read_text(encoding="utf-8") for path in paths}
+    parts = [*vendored(order.recipe, order.package, order.trees), *(external.tree for external in order.externals)]
     asked_for = asked(order.recipe, order.package)
-    return key_of([asked_for, order.tree.tree, externals, order.toolchain.key, _versions(order), code, __version__])
+    return key_of([asked_for, order.tree.tree, parts, order.toolchain.key, _versions(order), code, __version__])

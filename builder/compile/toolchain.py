@@ -42,7 +42,10 @@ _CUDA = Path("nvidia/cu13")
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Everything that a compile needs, at canonical paths. `key` changes when any part does."""
+    """Everything that a compile needs, at canonical paths. `key` changes when any part does.
+
+    `files` are those of the lock that were laid out.
+    """
 
     key: str
     kind: Kind
@@ -55,6 +58,7 @@ class Toolchain:
     python: Path
     site: Path
     compilers: Compilers
+    files: tuple[LockedFile, ...] = ()
 
     @property
     def bin(self) -> Path:
@@ -113,6 +117,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
         python=root / "python" / "bin" / "python3",
         site=root / "links" / "site",
         compilers=compilers,
+        files=tuple(file for files in parts.values() for file in files),
     )
     _check_nvcc(toolchain, context)
     return toolchain

@@ -12,6 +12,7 @@ from builder.verify.expect import Expectations
 from builder.verify.known import knowledge
 from builder.verify.link import link_faults
 from builder.verify.rules import Fault, sift
+from builder.verify.sbom import paper_faults
 from builder.verify.wheelrules import Contents, wheel_faults
 
 
@@ -29,6 +30,7 @@ def judge(evidence: Evidence, wanted: Expectations) -> Verdict:
     whole = evidence.file.wheel is not None
     faults: Iterable[Fault] = (
         *wheel_faults(evidence.file, evidence.contents, wanted),
+        *paper_faults(evidence.file, evidence.contents),
         *link_faults(evidence.file, wanted),
         *code_faults(evidence.file.objects, wanted, whole=whole),
         *evidence.symbols,

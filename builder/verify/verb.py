@@ -1,4 +1,7 @@
-"""`verify PATH… recipe=NAME | device=12.1 [against=PATH] [html=FILE]`: judge any wheel, object or folder."""
+"""`verify PATH… recipe=NAME | device=12.1 [against=PATH] [html=FILE]`: judge any wheel, object or folder.
+
+`verify provenance=PATH [recipe=NAME] [identity=WHO]` holds a wheel's statement against wheel, recipe and signer.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ from builder.verify.check import examine, pinned, told
 from builder.verify.code import proven
 from builder.verify.expect import Expectations, expectations_for, for_device, patterns
 from builder.verify.picture import page
+from builder.verify.provenance import asks_for_provenance, run_provenance
 from builder.verify.sources import hint_from
 
 VERSION = 1
-_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store")
+_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store", "provenance", "identity", "issuer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ def run_verb(
     Raises UsageError for unknown options or paths, InspectError for files that cannot be read.
     """
     _check(options)
+    if "provenance" in options:
+        return run_provenance(words, options, root)
     paths = [path for word in _words(words, options) for path in _expanded(Path(word))]
     before = inspect_path(Path(options["against"]), devices=(_device(options, root),)) if "against" in options else None
     ask = _by_recipe(options, context, root, before) if "recipe" in options else _by_device(options["device"], context)
@@ -65,6 +71,8 @@ def _check(options: Mapping[str, str]) -> None:
             close = get_close_matches(name, _OPTIONS, 1)
             hint = f", did you mean {close[0]}=?" if close else ""
             raise UsageError(f"unknown option {name}={hint}", expected=", ".join(f"{o}=…" for o in _OPTIONS))
+    if asks_for_provenance(options):
+        return
     if ("recipe" in options) == ("device" in options):
         raise UsageError(
             "say what to hold it against",
