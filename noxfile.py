@@ -14,6 +14,7 @@ nox.options.sessions = ["lint", "types", "tests"]
 
 RUNTIME = "locks/runtime.txt"
 DEV = "locks/dev.txt"
+SIGN = "locks/sign.txt"
 DISASSEMBLER = ("nvidia-cuda-cuobjdump==13.5.37", "nvidia-cuda-nvdisasm==13.5.37")  # older ones drop the f
 FIND_CUOBJDUMP = (
     "import nvidia, pathlib as p; print(*(x for r in nvidia.__path__ for x in p.Path(r).rglob('cuobjdump')))"
@@ -58,7 +59,9 @@ def inspect(session: nox.Session) -> None:
 
 @nox.session
 def verify(session: nox.Session) -> None:
-    """Hold wheels against a recipe or a device: [PATH…] recipe=NAME | device=12.1."""
+    """Hold wheels against a recipe or a device: [PATH…] recipe=NAME | device=12.1; provenance=PATH their papers."""
+    if any(word.startswith("identity=") for word in session.posargs):
+        session.install("--require-hashes", "--no-deps", "-r", SIGN)
     _builder(session, "verify")
 
 
@@ -66,6 +69,13 @@ def verify(session: nox.Session) -> None:
 def publish(session: nox.Session) -> None:
     """Care for an index: rollback | yank FILE… | unyank FILE… | gc keep=N [locks=A,B] | refresh, [index=PLACE]."""
     _builder(session, "publish")
+
+
+@nox.session
+def sign(session: nox.Session) -> None:
+    """Sign the provenance of each wheel in a folder with Sigstore, where CI gives an identity: FOLDER…."""
+    session.install("--require-hashes", "--no-deps", "-r", SIGN)
+    session.run("python", ".ci/sign.py", *session.posargs)
 
 
 @nox.session
@@ -149,6 +159,7 @@ def locks(session: nox.Session) -> None:
     common = [*compile_, "--no-emit-index-url", "--no-annotate", "--custom-compile-command", "nox -s locks", "-q"]
     session.run(*common, "pyproject.toml", "-o", RUNTIME)
     session.run(*common, "pyproject.toml", "--group", "dev", "-c", RUNTIME, "-o", DEV)
+    session.run(*common, "--group", "sign", "-c", DEV, "-o", SIGN)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from builder.model import ExternalTree, Package, PatchedTree, Recipe, SourceTree
 from builder.patches import apply_series
 from builder.recipe import locked
 from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
-from builder.store import sha256_of
+from builder.store import atomic_write, sha256_of
+from builder.supply import SUFFIX
 from builder.verify import verify_wheel
 
 
@@ -146,14 +147,18 @@ def verify_wheels(built: Built, options: Options, context: Context) -> Verified:
 
 
 def publish_wheels(verified: Verified, options: Options, context: Context) -> Shipped:
-    """Put the wheels into their folder and into the index."""
+    """Put the wheels, each with its provenance statement, into their folder and into the index."""
     recipe = verified.built.patched.recipe
     folder = options.out / recipe.name / "wheels"
     wheels = tuple(verified.wheels.values())
     files = tuple(_place(each.wheel, folder) for each in wheels)
-    for stale in set(folder.glob("*.whl")) - set(files):
+    statements = publish.statements(wheels, recipe, options.root)
+    papers = {folder / f"{name}{SUFFIX}": data for name, data in statements.items()}
+    for path, data in papers.items():
+        atomic_write(path, data)
+    for stale in {*folder.glob("*.whl"), *folder.glob(f"*{SUFFIX}")} - {*files, *papers}:
         stale.unlink()
-    published = publish.publish(wheels, options.index)
+    published = publish.publish(wheels, options.index, statements=statements)
     context.report.note(f"index: {options.index} ({len(published.added)} added)")
     return Shipped(verified, folder, files, options.index)
 

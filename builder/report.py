@@ -37,6 +37,11 @@ def size(count: float) -> str:
     return f"{count:.2f} GB"
 
 
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """`1 patch`, `3 patches`: the number with the noun that goes with it (`nouns`, else with an s)."""
+    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
 @dataclass(slots=True)
 class Report:
     """Tells one run's story to a person; keeps times and counts for the summary."""

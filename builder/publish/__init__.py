@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from builder.publish.index import Published, publish
+from builder.publish.provenance import statements
 from builder.publish.upkeep import Changed, Collected, gc, refresh, rollback, unyank, yank
 from builder.publish.verbs import run_verb
 
-__all__ = ["Changed", "Collected", "Published", "gc", "publish", "refresh", "rollback", "run_verb", "unyank", "yank"]
+__all__ = [
+    "Changed",
+    "Collected",
+    "Published",
+    "gc",
+    "publish",
+    "refresh",
+    "rollback",
+    "run_verb",
+    "statements",
+    "unyank",
+    "yank",
+]

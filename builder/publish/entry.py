@@ -22,6 +22,7 @@ from builder.errors import PublishError
 from builder.model import VerifiedWheel
 from builder.publish.shelf import refuse_other_bytes
 from builder.store import sha256_of
+from builder.supply import SUFFIX, read_statement
 
 _LINUX = re.compile(r"(?:many|musl)?linux(?:\d+|_\d+_\d+)?_(?P<machine>.+)")
 
@@ -31,7 +32,8 @@ class IndexFile:
     """One wheel as the pages describe it.
 
     `yanked` is None for a file on offer; else the reason (PEP 592), which may be empty.
-    `upload_time` is UTC in ISO 8601, when the file first came to this index.
+    `upload_time` is UTC in ISO 8601, when the file first came to this index. `statement_sha256` is
+    the digest of its provenance statement, empty when it came without one.
     """
 
     filename: str
@@ -41,6 +43,7 @@ class IndexFile:
     upload_time: str
     requires_python: str = ""
     yanked: str | None = None
+    statement_sha256: str = ""
 
     @property
     def version(self) -> Version:
@@ -61,6 +64,17 @@ class IndexFile:
     def url(self) -> str:
         """Its address from a project page; `+` and friends quoted."""
         return f"../../{quote(self.key)}"
+
+    @property
+    def statement_key(self) -> str:
+        """Where its statement lies: beside it under its own digest, for two builders' statements may differ."""
+        return f"files/{self.sha256[:2]}/{self.sha256}/{self.statement_sha256}.provenance.json"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Everything that lies there for its sake."""
+        own = (self.key, f"{self.key}.metadata")
+        return (*own, self.statement_key) if self.statement_sha256 else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +108,20 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A wheel on its way in: its entry without a time, and the bytes of its METADATA."""
+    """A wheel on its way in: its entry without a time, the bytes of its METADATA and of its statement, if any."""
 
     project: str
     path: Path
     file: IndexFile
     metadata: bytes
+    statement: bytes = b""
 
 
-def read_offer(verified: VerifiedWheel) -> Offer:
-    """Read a verified wheel as an entry; PublishError when it cannot be read or changed since."""
+def read_offer(verified: VerifiedWheel, statement: bytes = b"") -> Offer:
+    """Read a verified wheel as an entry.
+
+    Raises PublishError when it cannot be read or changed since, and for another wheel's statement.
+    """
     path = verified.wheel.path
     name, version = _named(path)
     raw = _metadata_bytes(path)
@@ -117,6 +135,8 @@ def read_offer(verified: VerifiedWheel) -> Offer:
         )
     found = sha256_of(path)
     refuse_other_bytes(path, found, verified.wheel.sha256)
+    if statement:
+        _refuse_foreign(statement, path, found)
     return Offer(
         project=name,
         path=path,
@@ -127,8 +147,10 @@ def read_offer(verified: VerifiedWheel) -> Offer:
             metadata_sha256=hashlib.sha256(raw).hexdigest(),
             upload_time="",
             requires_python=str(metadata.requires_python or ""),
+            statement_sha256=hashlib.sha256(statement).hexdigest() if statement else "",
         ),
         metadata=raw,
+        statement=statement,
     )
 
 
@@ -163,7 +185,23 @@ def _file_from(entry: Mapping[str, Any]) -> IndexFile:
         upload_time=entry["upload-time"],
         requires_python=entry.get("requires-python", ""),
         yanked=None if yanked is False else "" if yanked is True else cast("str", yanked),
+        statement_sha256=entry.get("_statement", {}).get("sha256", ""),
     )
+
+
+def _refuse_foreign(statement: bytes, path: Path, sha256: str) -> None:
+    try:
+        subject = read_statement(statement)
+        fault = "" if (subject.wheel, subject.sha256) == (path.name, sha256) else f"it is of {subject.wheel}"
+    except ValueError as error:
+        fault = str(error)
+    if fault:
+        raise PublishError(
+            f"the provenance statement is not of {path.name}: {fault}",
+            where=f"{path}{SUFFIX}",
+            expected=f"a statement whose subject is {path.name} with sha256 {sha256}",
+            remedy="publish the statement that the build wrote beside the wheel",
+        )
 
 
 def _by_name(file: IndexFile) -> str:

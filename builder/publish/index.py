@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.utils import canonicalize_name
 
@@ -23,6 +24,7 @@ from builder.model import VerifiedWheel
 from builder.publish import pages
 from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer
 from builder.publish.shelf import FolderShelf, Kept, Shelf
+from builder.report import counted
 
 _UPLOADS = 8  # they wait for disk or network, not for a core
 _ROOT_JSON, _ROOT_HTML = "simple/index.json", "simple/index.html"
@@ -47,18 +49,20 @@ def publish(
     index: Path | str | Shelf,
     *,
     promised: frozenset[tuple[str, str]] = frozenset(),
+    statements: Mapping[str, bytes] = MappingProxyType({}),
     now: datetime | None = None,
 ) -> Published:
     """Add wheels to the index; the same bytes again change nothing and write nothing.
 
     `promised` names (project, platform) pairs, such as ("vllm", "linux-aarch64"), that must all
-    be there at every version offered. `now` is the upload time of new files.
+    be there at every version offered. `statements` are provenance statements by file name; the first
+    that comes with a wheel stays. `now` is the upload time of new files.
 
     Raises PublishError, with the pages unchanged, for a wheel that cannot be read, for a file
-    name that the index has with other bytes, and for a promise that is not kept.
+    name that the index has with other bytes, for a promise that is not kept, and for a statement of another wheel.
     """
     shelf = open_shelf(index)
-    offers = tuple(read_offer(wheel) for wheel in wheels)
+    offers = tuple(read_offer(wheel, statements.get(wheel.wheel.path.name, b"")) for wheel in wheels)
     before = {name: read_project(shelf, name) for name in _names(offers, promised)}
     refuse_clashes(offers, before)
     refuse_broken_promises(offers, before, promised)
@@ -74,6 +78,20 @@ def project_names(shelf: Shelf) -> list[str]:
     """Every project that has a page, listed or not."""
     keys = (item.key.split("/") for item in shelf.items("simple"))
     return sorted(parts[1] for parts in keys if len(parts) == 3 and parts[2] == "index.json")
+
+
+def standing(index: Path | str | Shelf) -> tuple[Shelf, list[str]]:
+    """An index that is there, and its projects; PublishError for a place that holds none."""
+    shelf = open_shelf(index)
+    names = project_names(shelf)
+    if not names and shelf.read(_ROOT_JSON) is None:
+        raise PublishError(
+            "there is no index here",
+            where=str(index),
+            expected="a place that publish has written: simple/index.json and pages under simple/",
+            remedy="correct index=PLACE; a new index begins with the first build or publish",
+        )
+    return shelf, names
 
 
 def open_shelf(index: Path | str | Shelf) -> Shelf:
@@ -95,7 +113,7 @@ def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> No
             problems.append(f"{offer.file.filename}: published {first}, offered {offer.file.sha256}")
     if problems:
         raise PublishError(
-            f"{len(problems)} file name(s) are taken by other bytes",
+            f"{counted(len(problems), 'file name')} taken by other bytes",
             where="; ".join(problems),
             expected="the bytes that were published first: locks out there name them",
             remedy="raise the recipe's revision, so that the rebuilt wheel has a version of its own",
@@ -114,7 +132,7 @@ def refuse_broken_promises(
     ]
     if missing:
         raise PublishError(
-            f"{len(missing)} wheel(s) that the recipe promises are missing",
+            f"the recipe promises {counted(len(missing), 'wheel')} more",
             where="; ".join(missing),
             expected="all promised platforms of a version at once",
             remedy="build and verify the missing ones, then publish all of them in one call",
@@ -164,12 +182,14 @@ def _put(shelf: Shelf, offer: Offer, *, linked: bool) -> None:
     """Files that no page links are written again even if present: gc must see them as fresh."""
     if not (linked and shelf.has(f"{offer.file.key}.metadata", len(offer.metadata))):
         shelf.put(f"{offer.file.key}.metadata", offer.metadata)
+    if offer.statement and not (linked and shelf.has(offer.file.statement_key, len(offer.statement))):
+        shelf.put(offer.file.statement_key, offer.statement)
     if not (linked and shelf.has(offer.file.key, offer.file.size)):
         shelf.put_file(offer.file.key, offer.path, offer.file.sha256)
 
 
 def _with(project: Project, *, files: Sequence[IndexFile]) -> Project:
-    """The project with those files too; one that is known keeps its first time and its yank."""
+    """The project with those files too; one that is known keeps its first time, its yank and its statement."""
     bound = project.bound
     for file in files:
         if bound.get(file.filename, file.sha256) != file.sha256:
@@ -179,7 +199,9 @@ def _with(project: Project, *, files: Sequence[IndexFile]) -> Project:
                 expected="the bytes that were published first",
                 remedy="raise the recipe's revision and build again",
             )
-    known = {file.filename: file for file in (*files, *project.files)}
+    offered = {file.filename: file.statement_sha256 for file in files}
+    ours = (replace(f, statement_sha256=f.statement_sha256 or offered.get(f.filename, "")) for f in project.files)
+    known = {file.filename: file for file in (*files, *ours)}
     retired = tuple(entry for entry in project.retired if entry.filename not in known)
     return replace(project, files=tuple(known[name] for name in sorted(known)), retired=retired)
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from builder.publish.entry import IndexFile, Project
 
@@ -89,6 +90,8 @@ def _entry(file: IndexFile) -> dict[str, Any]:
         entry["requires-python"] = file.requires_python
     if file.yanked is not None:
         entry["yanked"] = file.yanked or True
+    if file.statement_sha256:  # not `provenance`: PEP 740 gives that name to signed attestations that the index checked
+        entry["_statement"] = {"url": f"../../{quote(file.statement_key)}", "sha256": file.statement_sha256}
     return entry
 
 

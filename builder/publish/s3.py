@@ -22,6 +22,7 @@ from builder.errors import PublishError, StoreError
 from builder.publish.shelf import Item, Kept, refuse_other_bytes
 
 _CHUNK = 8 << 20
+_ROLE = ("/latest/api/token", "/latest/meta-data/")  # where the library looks last, when the environment has no login
 _PAGE = "no-cache"
 _FILE = "public, max-age=31536000, immutable"
 _TYPES = {"index.html": "text/html; charset=utf-8", "index.json": "application/vnd.pypi.simple.v1+json"}
@@ -87,7 +88,8 @@ class ObjectShelf:
     def put(self, key: str, data: bytes) -> None:
         """Keep a small immutable object."""
         with _said(self.url, absent=True):
-            attributes = {"Content-Type": "text/plain; charset=utf-8", "Cache-Control": _FILE}
+            kind = "application/json" if key.endswith(".json") else "text/plain; charset=utf-8"
+            attributes = {"Content-Type": kind, "Cache-Control": _FILE}
             obstore.put(self.store, key, data, attributes=attributes, use_multipart=False)
 
     def put_file(self, key: str, path: Path, sha256: str) -> None:
@@ -144,6 +146,13 @@ def _said(url: str, *, absent: bool = False) -> Iterator[None]:
 
 
 def _refusal(url: str, error: Exception) -> StoreError:
+    if any(place in str(error) for place in _ROLE):
+        return StoreError(
+            "there is no login for the object store",
+            where=url,
+            expected="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a machine that its cloud gives a role",
+            remedy="set them, and AWS_ENDPOINT_URL for a store that is not Amazon's, and run again",
+        )
     return StoreError(
         f"the object store refused: {str(error).splitlines()[0][:300]}",
         where=url,

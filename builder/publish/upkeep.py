@@ -16,7 +16,7 @@ from pathlib import Path
 
 from builder.errors import PublishError, UsageError
 from builder.publish.entry import IndexFile, Project, Retired
-from builder.publish.index import change_project, list_projects, open_shelf, project_names, read_project, stamp
+from builder.publish.index import change_project, list_projects, read_project, stamp, standing
 from builder.publish.shelf import Item, Shelf
 
 GRACE = timedelta(days=1)
@@ -42,12 +42,12 @@ class Collected:
 
 def yank(index: Path | str | Shelf, filenames: Collection[str], reason: str = "") -> Changed:
     """Take files off offer; exact pins still find them. PublishError for a name the index lacks."""
-    return _mark(open_shelf(index), filenames, reason)
+    return _mark(index, filenames, reason)
 
 
 def unyank(index: Path | str | Shelf, filenames: Collection[str]) -> Changed:
     """Put yanked files on offer again. PublishError for a name the index lacks."""
-    return _mark(open_shelf(index), filenames, None)
+    return _mark(index, filenames, None)
 
 
 def rollback(index: Path | str | Shelf, *, to: datetime | None = None, reason: str = "rolled back") -> Changed:
@@ -55,8 +55,7 @@ def rollback(index: Path | str | Shelf, *, to: datetime | None = None, reason: s
 
     All projects go back together. PublishError when nothing on offer is that new.
     """
-    shelf = open_shelf(index)
-    projects = _projects(shelf)
+    shelf, projects = _projects(index)
     offered = [file for project in projects for file in project.files if file.yanked is None]
     newest = max((file.upload_time for file in offered), default="")
     names = {f.filename for f in offered if (f.upload_time > stamp(to) if to else f.upload_time == newest)}
@@ -72,10 +71,9 @@ def rollback(index: Path | str | Shelf, *, to: datetime | None = None, reason: s
 
 def refresh(index: Path | str | Shelf) -> Changed:
     """Make every derived page anew from the index's own state, and write those that differ."""
-    shelf = open_shelf(index)
-    names = project_names(shelf)
+    shelf, names = standing(index)
     written = [page for name in names for page in change_project(shelf, name, lambda project: project)]
-    return Changed((), tuple(written + (list_projects(shelf, names) if names else [])))
+    return Changed((), tuple(written + list_projects(shelf, names)))
 
 
 def gc(
@@ -94,16 +92,16 @@ def gc(
     """
     if keep < 1:
         raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
-    shelf, moment = open_shelf(index), now or datetime.now(UTC)
+    (shelf, projects), moment = _projects(index), now or datetime.now(UTC)
     locked = locked_digests(locks)
     retired: list[str] = []
-    for project in _projects(shelf):
+    for project in projects:
         gone = frozenset(file.filename for file in superfluous(project, keep, locked))
         change_project(shelf, project.name, functools.partial(_retire, gone=gone, since=stamp(moment)))
         retired += gone
     items = sorted((*shelf.items("files"), *shelf.items("simple")), key=lambda item: item.key)
     # pages are read after the files were listed: a publisher that links one meanwhile is seen
-    doomed = unlinked(items, _projects(shelf), moment - grace)
+    doomed = unlinked(items, _projects(shelf)[1], moment - grace)
     deleted = [item for item in doomed if shelf.delete(item)]
     return Collected(tuple(sorted(retired)), tuple(i.key for i in deleted), sum(i.size for i in deleted))
 
@@ -133,7 +131,7 @@ def unlinked(items: Iterable[Item], projects: Iterable[Project], before: datetim
     linked: set[str] = set()
     lately: set[str] = set()
     for project in projects:
-        linked |= {key for file in project.files for key in (file.key, f"{file.key}.metadata")}
+        linked |= {key for file in project.files for key in file.keys}
         lately |= {entry.sha256 for entry in project.retired if entry.since > stamp(before)}
     return [item for item in items if _is_waste(item, linked, lately) and item.written <= before]
 
@@ -154,8 +152,9 @@ def _useless(lock: Path, why: str) -> PublishError:
     )
 
 
-def _projects(shelf: Shelf) -> list[Project]:
-    return [read_project(shelf, name) for name in project_names(shelf)]
+def _projects(index: Path | str | Shelf) -> tuple[Shelf, list[Project]]:
+    shelf, names = standing(index)
+    return shelf, [read_project(shelf, name) for name in names]
 
 
 def _retire(project: Project, *, gone: Collection[str], since: str) -> Project:
@@ -166,8 +165,9 @@ def _retire(project: Project, *, gone: Collection[str], since: str) -> Project:
     return replace(project, files=kept, retired=(*project.retired, *leaving))
 
 
-def _mark(shelf: Shelf, filenames: Collection[str], yanked: str | None) -> Changed:
-    owners = _owners(_projects(shelf), filenames)
+def _mark(index: Path | str | Shelf, filenames: Collection[str], yanked: str | None) -> Changed:
+    shelf, projects = _projects(index)
+    owners = _owners(projects, filenames)
     pages: list[str] = []
     for name in owners:
         pages += change_project(shelf, name, _marking(filenames, yanked))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builder.supply.materials import RECORD_NAME, Material, damaged, materials, read_record
+from builder.supply.materials import RECORD_NAME, Material, damaged, materials, read_record, record_in
 from builder.supply.pins import asked, bundled, lock_material, pins_of, recipe_materials
 from builder.supply.sbom import SBOM_NAME, facts_in, facts_of, sbom
 from builder.supply.statement import SUFFIX, Run, Statement, read_statement, statement
@@ -34,6 +34,7 @@ __all__ = [
     "read_record",
     "read_statement",
     "recipe_materials",
+    "record_in",
     "sbom",
     "statement",
 ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from builder.errors import WheelError
+from builder.errors import InspectError, WheelError
 
 RECORD_NAME = "spark-wheels.json"
 """The build record's name in dist-info."""
@@ -61,6 +64,18 @@ def read_record(data: bytes, where: str) -> Mapping[str, Any]:
     return record  # type: ignore[no-any-return]
 
 
+def record_in(wheel: Path) -> Mapping[str, Any] | None:
+    """The build record inside a wheel, None in another tool's; InspectError for no wheel, WheelError for no record."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = [n for n in archive.namelist() if n.endswith(f".dist-info/{RECORD_NAME}") and n.count("/") == 1]
+            return read_record(archive.read(names[0]), names[0]) if names else None
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise InspectError(
+            f"{wheel.name} is no readable wheel: {error}", where=str(wheel), remedy="take it again from where it came"
+        ) from error
+
+
 def damaged(where: str, error: Exception) -> WheelError:
     """The error for a record that says nothing."""
     return WheelError(
@@ -89,7 +104,7 @@ def source_materials(name: str, version: str, pins: Mapping[str, str]) -> tuple[
     found = [
         Material("commit", name, "", f"git+{at}", (("gitCommit", pins["upstream_commit"]),)),
         Material("tree", name, "", f"git+{at}", (("gitTree", pins["tree"]),)),
-        Material("result", name, "", "", (("gitTree", pins["result_tree"]),)),
+        Material("result", name, "", f"git+{at}#patched", (("gitTree", pins["result_tree"]),)),
     ]
     if pins["sdist"]:
         uri = pypi(name, version, pins["sdist"])

@@ -3,7 +3,8 @@
 Written as plain JSON, because it is one fixed shape, and the libraries of the field
 (in-toto-attestation, sigstore) bring protobuf for it; signing is theirs and happens in CI. It holds
 no clock: a wheel may come from the store, made long before it is published, and equal wheels get
-equal statements. Only who ran it (`Run`) differs.
+equal statements. Only who ran it (`Run`) differs. Trees are annotations, not digests: in-toto has `gitTree`,
+and Sigstore's tools refuse what has it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ BUILD = "urn:spark-wheels:build:v1"
 
 LOCAL = "urn:spark-wheels:builder:local"
 """A machine that nobody vouches for."""
+
+_NOTED = ("gitTree",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +124,17 @@ def _resource(material: Material) -> dict[str, Any]:
         found["annotations"]["version"] = material.version
     if material.uri:
         found["uri"] = material.uri
-    if material.digests:
-        found["digest"] = dict(material.digests)
+    trees = {name: value for name, value in material.digests if name in _NOTED}
+    found["annotations"] |= trees
+    if len(trees) < len(material.digests):
+        found["digest"] = {name: value for name, value in material.digests if name not in trees}
     return found
 
 
 def _materials(resources: Iterable[Mapping[str, Any]]) -> Iterable[Material]:
     for each in resources:
-        notes, digests = each["annotations"], each.get("digest", {})
+        notes = each["annotations"]
+        digests = {**each.get("digest", {}), **{name: notes[name] for name in _NOTED if name in notes}}
         pairs = tuple((str(name), str(value)) for name, value in sorted(digests.items()))
         yield Material(str(notes["kind"]), str(each["name"]), notes.get("version", ""), each.get("uri", ""), pairs)
 

@@ -1,4 +1,4 @@
-"""`verify provenance=PATH [recipe=NAME] [identity=WHO [issuer=URL]]`: hold a statement against all that is at hand.
+"""`verify provenance=PATH [recipe=NAME] [identity=WHO [issuer=URL] [trust=FILE]]`: hold a statement against the facts.
 
 A statement without a signature proves nothing by itself: whoever can change the wheel can change
 it too. It is held against what the reader has and trusts: the wheel's bytes, the build record
@@ -9,13 +9,12 @@ fetched.
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder.errors import InspectError, UsageError, WheelError
+from builder.errors import UsageError, WheelError
 from builder.model import Finding, Package, Recipe
 from builder.recipe import load
 from builder.store import sha256_of
@@ -26,14 +25,15 @@ from builder.supply import (
     Statement,
     asked,
     materials,
-    read_record,
     read_statement,
     recipe_materials,
+    record_in,
 )
 from builder.verify import signature
 
 VERSION = 1
-_OPTIONS = ("provenance", "recipe", "identity", "issuer", "out", "store")
+OWN_OPTIONS = ("provenance", "identity", "issuer", "trust")
+_OPTIONS = (*OWN_OPTIONS, "recipe", "out", "store")
 _AGAIN = "build the wheel again, or take wheel and statement from one place"
 _OTHER = "the recipe has moved on since: check with the checkout it was built from, or build again"
 _UNPINNED = ("compiler", "file")  # nothing in a recipe says which; the wheel's own record does
@@ -52,15 +52,16 @@ class Checked:
 
 def asks_for_provenance(options: Mapping[str, str]) -> bool:
     """Whether the options are of this question; raises UsageError for a mixture with another."""
-    own = [name for name in ("provenance", "identity", "issuer") if name in options]
+    own = [name for name in OWN_OPTIONS if name in options]
     others = [name for name in options if name not in _OPTIONS]
     if own and "provenance" not in options:
         raise UsageError(f"{own[0]}= of which statement?", expected="provenance=PATH, a wheel or its statement")
     if own and others:
         known = ", ".join(f"{name}=…" for name in _OPTIONS)
         raise UsageError(f"{others[0]}= has no part in provenance=", expected=known)
-    if "issuer" in options and "identity" not in options:
-        raise UsageError("issuer= without identity=", expected="identity=WHO, as the certificate names the signer")
+    lone = [name for name in ("issuer", "trust") if name in options and "identity" not in options]
+    if lone:
+        raise UsageError(f"{lone[0]}= without identity=", expected="identity=WHO, as the certificate names the signer")
     return bool(own)
 
 
@@ -88,10 +89,9 @@ def check(wheel: Path, paper: Path, recipe: Recipe | None, root: Path, options: 
     found = [*_subject(said, wheel, paper), *_against_record(said, wheel)]
     if recipe is not None:
         found += _against_recipe(said, recipe, root)
-    identity = options.get("identity", "")
-    if identity:
-        found += _signed(wheel, paper, identity, options.get("issuer", signature.GITHUB))
-    return Checked(wheel, said, identity, tuple(found))
+    if "identity" in options:
+        found += _signed(wheel, paper, options)
+    return Checked(wheel, said, options.get("identity", ""), tuple(found))
 
 
 def _pairs(place: str, words: Sequence[str]) -> list[tuple[Path, Path]]:
@@ -129,7 +129,7 @@ def _subject(said: Statement, wheel: Path, paper: Path) -> Iterator[Finding]:
 def _against_record(said: Statement, wheel: Path) -> Iterator[Finding]:
     """The record in the wheel names the same, item by item."""
     try:
-        record = _record(wheel)
+        record = record_in(wheel)
     except WheelError as error:
         yield Finding("build-record", str(wheel), f"{error.what}: {error.expected}", _AGAIN)
         return
@@ -143,17 +143,6 @@ def _against_record(said: Statement, wheel: Path) -> Iterator[Finding]:
     told = {m.key: m for m in said.materials if m.kind != "lock"}
     for key, wanted, found in _differences({m.key: m for m in materials(record)}, told):
         yield Finding("build-record", key, f"the statement says {found}, the record in the wheel {wanted}", _AGAIN)
-
-
-def _record(wheel: Path) -> Mapping[str, Any] | None:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            names = [n for n in archive.namelist() if n.endswith(f".dist-info/{RECORD_NAME}") and n.count("/") == 1]
-            return read_record(archive.read(names[0]), names[0]) if names else None
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise InspectError(
-            f"{wheel.name} is no readable wheel: {error}", where=str(wheel), remedy="take it again from where it came"
-        ) from error
 
 
 def _against_recipe(said: Statement, recipe: Recipe, root: Path) -> Iterator[Finding]:
@@ -204,14 +193,15 @@ def _differences(wanted: Mapping[str, Material], found: Mapping[str, Material]) 
             yield key, pair[0], pair[1]
 
 
-def _signed(wheel: Path, paper: Path, identity: str, issuer: str) -> Iterator[Finding]:
+def _signed(wheel: Path, paper: Path, options: Mapping[str, str]) -> Iterator[Finding]:
     bundle = wheel.with_name(wheel.name + signature.SUFFIX)
     remedy = "take the bundle from the run that built the wheel, or correct identity= and issuer="
     if not bundle.is_file():
         yield Finding("signature", str(bundle), "there is no Sigstore bundle beside the wheel", remedy)
         return
+    issuer, trust = options.get("issuer", signature.GITHUB), options.get("trust")
     try:
-        payload = signature.signed_payload(bundle, identity, issuer)
+        payload = signature.signed_payload(bundle, options["identity"], issuer, Path(trust) if trust else None)
     except ValueError as error:
         yield Finding("signature", str(bundle), f"it does not hold: {error}", remedy)
         return

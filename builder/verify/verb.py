@@ -25,11 +25,11 @@ from builder.verify.check import examine, pinned, told
 from builder.verify.code import proven
 from builder.verify.expect import Expectations, expectations_for, for_device, patterns
 from builder.verify.picture import page
-from builder.verify.provenance import asks_for_provenance, run_provenance
+from builder.verify.provenance import OWN_OPTIONS, asks_for_provenance, run_provenance
 from builder.verify.sources import hint_from
 
 VERSION = 1
-_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store", "provenance", "identity", "issuer")
+_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store", *OWN_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

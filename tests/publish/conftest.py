@@ -16,8 +16,11 @@ import pytest
 
 from builder.model import VerifiedWheel
 from builder.run import Completed, run
+from tests.publish.buckets import bucket, s3_server, website
 from tests.publish.clients import UV, Client
 from tests.publish.wheels import AARCH64, LOCAL, build_wheel, verified
+
+__all__ = ["bucket", "s3_server", "website"]
 
 
 class MakeWheel(Protocol):

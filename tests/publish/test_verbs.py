@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import UsageError
+from builder.errors import PublishError, UsageError
 from builder.publish import publish, run_verb
 from tests.publish.conftest import MakeWheel
 from tests.publish.reader import listed
@@ -56,3 +56,31 @@ def test_bad_usage_is_told(words: list[str], options: dict[str, str], says: str,
     with pytest.raises(UsageError, match=says):
         run_verb(words, options, index)
     assert listed(Path(index)) == before
+
+
+@pytest.mark.parametrize("place", ["missing", "empty", "foreign"])
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["refresh"], {}),
+        (["rollback"], {}),
+        (["gc"], {"keep": "1"}),
+        (["yank", "x.whl"], {}),
+        (["unyank", "x.whl"], {}),
+    ],
+)
+def test_a_place_that_is_no_index_is_said_and_left_alone(
+    tmp_path: Path, words: list[str], options: dict[str, str], place: str
+) -> None:
+    folder = tmp_path / place
+    if place != "missing":
+        folder.mkdir()
+    if place == "foreign":
+        (folder / "simple").write_text("a file of somebody's")
+        (folder / "files").mkdir()
+        (folder / "files/theirs.whl").write_bytes(b"theirs")
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    with pytest.raises(PublishError, match="no index here") as caught:
+        run_verb(words, options, str(folder))
+    assert str(folder) in caught.value.where
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from builder.compile.record import VERSION
-from builder.model import Package, Recipe
-from builder.patches.load import load_series
+from builder.model import External, Package, Recipe
+from builder.patches.load import Patch, load_series
 from builder.recipe import load, local_version, locked
 from builder.supply import asked, bundled, pins_of
 
@@ -67,13 +67,13 @@ def record(name: str = "vllm", *, externals: bool = False) -> dict[str, Any]:
     return read
 
 
-def _patch(patch: Any) -> dict[str, Any]:
+def _patch(patch: Patch) -> dict[str, Any]:
     header = patch.header
     said = {"description": header.description, "origin": header.origin, "bugs": header.bugs}
     return {"file": patch.file, "sha256": patch.sha256, "state": "clean", "offset": 0, **said}
 
 
-def _external(each: Any) -> dict[str, Any]:
+def _external(each: External) -> dict[str, Any]:
     return {"name": each.name, "git": each.git, "revision": each.commit or each.tag, "tree": "e" * 40}
 
 
