@@ -215,7 +215,8 @@ def test_locks_hold_every_dependency_with_hashes() -> None:
     groups = settings["dependency-groups"]
     runtime = [_named(each) for each in settings["project"]["dependencies"]]
     dev = [_named(each) for name in ("test", "lint", "types") for each in groups[name]]
-    for lock, wanted in (("runtime.txt", runtime), ("dev.txt", runtime + dev)):
+    sign = [_named(each) for each in groups["sign"]]
+    for lock, wanted in (("runtime.txt", runtime), ("dev.txt", runtime + dev), ("sign.txt", sign)):
         text = (ROOT / "locks" / lock).read_text(encoding="utf-8")
         pinned = re.findall(r"(?m)^([\w.-]+)(?:\[[^\]]*\])?==", text)
         assert set(wanted) <= set(pinned), lock

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from builder.inspect import inspect_path
 
@@ -106,6 +108,17 @@ def test_metadata_pins_torch_and_siblings_and_holds_the_build_record(wheels: dic
     assert f"flashinfer-python=={version}" in requires
     assert record["package"]["upstream_commit"] == "b8160878f07fe6aff02deb12bc842df3fa4a9237"
     assert [patch["state"] for patch in record["patches"]] == ["clean"] * len(record["patches"])
+
+
+def test_the_papers_of_each_wheel_agree_with_the_recipe(wheels: dict[str, Path], built: dict[str, Any]) -> None:
+    asked = [f"provenance={built['folder']}", "recipe=smoke", "--json"]
+    said = json.loads(run(sys.executable, "-m", "builder", "verify", *asked))
+    assert {Path(file["path"]) for file in said["files"]} == set(wheels.values())
+    for path in wheels.values():
+        with zipfile.ZipFile(path) as archive:
+            (bill,) = [name for name in archive.namelist() if name.endswith(".dist-info/sboms/spark-wheels.cdx.json")]
+            told = archive.read(bill)
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(told.decode()) is None
 
 
 def test_a_second_build_does_nothing_and_says_so_within_two_seconds(built: dict[str, Any], out: Path) -> None:
