@@ -14,6 +14,7 @@ from pathlib import Path
 from builder.compile.orphans import end_orphans
 from builder.context import Context
 from builder.errors import StoreError, ToolchainError
+from builder.report import counted
 from builder.store import Store
 
 CANONICAL = Path("/var/tmp/spark-wheels")  # noqa: S108  a fixed path is the purpose; its owner and mode are checked
@@ -49,5 +50,5 @@ def holding(name: str, context: Context) -> Iterator[None]:
             stack.enter_context(locks.lock(name))
         ended = end_orphans(locks.root)
         if ended:
-            context.report.note(f"ended {ended} processes that a killed build had left running")
+            context.report.note(f"ended {counted(ended, 'process', 'processes')} that a killed build had left running")
         yield

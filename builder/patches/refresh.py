@@ -26,6 +26,7 @@ from builder.patches.series import judge_patch, judge_series, refuse
 from builder.patches.state import State
 from builder.patches.step import Step
 from builder.patches.view import Blobs, View, write_tree
+from builder.report import counted
 from builder.store import atomic_write
 
 Word = Literal["continue", "skip", "abort"]
@@ -212,7 +213,7 @@ def _one(state: Refresh, patch: Patch, objects: Objects, blobs: Blobs) -> tuple[
     merge = objects.merge(before, tree, after)
     if merge.conflicts:
         gone = f"; gone upstream or here: {', '.join(merge.gone)}" if merge.gone else ""
-        return None, _Stop(merge.tree, merge.conflicts, f"{len(merge.conflicts)} files in conflict{gone}")
+        return None, _Stop(merge.tree, merge.conflicts, f"{counted(len(merge.conflicts), 'file')} in conflict{gone}")
     moved = Moved(patch.file, "contained" if merge.tree == tree else "merged", tree, merge.tree)
     failed = _failed(patch, blobs, moved)
     return (None, _Stop(merge.tree, (), "; ".join(failed))) if failed else (moved, nothing)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from builder.patches.explain import side_by_side
+from builder.report import counted
 
 _SHORT = {"clean": "ok", "contained": "up", "superseded": "sup", "conflict": "X", "malformed": "bad"}
 
@@ -17,7 +18,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _status(package: dict[str, Any]) -> Iterator[str]:
-    yield f"{package['package']} {package['release']}: {len(package['patches'])} patches"
+    yield f"{package['package']} {package['release']}: {counted(len(package['patches']), 'patch', 'patches')}"
     width = max((len(patch["file"]) for patch in package["patches"]), default=0)
     for patch in package["patches"]:
         yield f"  {patch['file']:<{width}}  {patch['label']}".rstrip() + (
@@ -62,7 +63,7 @@ def _explanation(item: dict[str, Any]) -> Iterator[str]:
 
 
 def _overlap(package: dict[str, Any]) -> Iterator[str]:
-    yield f"{package['package']}: {len(package['overlaps'])} pairs of patches share a file"
+    yield f"{package['package']}: {counted(len(package['overlaps']), 'pair')} of patches in one file"
     words = {"same": "the same lines", "near": "neighbouring lines", "file": "other lines"}
     for item in package["overlaps"]:
         lines = ", ".join(f"{a}-{b}" if a != b else f"{a}" for a, b in item["lines"])

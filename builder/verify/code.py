@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from builder.inspect.devices import How, capability, launches
 from builder.inspect.facts import ImageFacts, KernelFacts, ObjectFacts
+from builder.report import counted
 from builder.verify.expect import Expectations, Proof
 from builder.verify.rules import Fault, at
 
@@ -69,7 +70,7 @@ def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> 
         return
     ways = [how for how, _ in runs]
     if runs and "native" not in ways:
-        fate = f"{ways.count('jit')} kernels would be compiled there at load, {ways.count('none')} cannot run"
+        fate = f"{counted(ways.count('jit'), 'kernel')} would be compiled there at load, {ways.count('none')} cannot run"
         yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {have} ({fate})")
         return
     strange = sorted({label(image) for image in found.images} - set(wanted.archs)) if wanted.archs else []

@@ -20,6 +20,7 @@ from builder.errors import UsageError
 from builder.inspect import FileFacts, inspect_path
 from builder.model import Finding, Package, Recipe, Verdict
 from builder.recipe import load
+from builder.report import counted
 from builder.store import atomic_write
 from builder.verify.check import examine, pinned, told
 from builder.verify.code import proven
@@ -197,7 +198,7 @@ def _text(judged: Judged) -> list[str]:
         kernels = f"; on {device}: {runs.native} native, {runs.jit} compiled at load, {runs.none} not at all"
         lines.append(f"  {found.path}: {archs}{kernels if found.images else ''}")
     lines += (
-        f"  proven: {p.path}: {p.kernels} kernels like {p.proof.kernel} hold {p.proof.needs} ({p.count})"
+        f"  proven: {p.path}: {counted(p.kernels, 'kernel')} like {p.proof.kernel} with {p.proof.needs} ({p.count})"
         for p in proven(judged.file.objects, judged.wanted)
     )
     if verdict.findings:

@@ -75,7 +75,7 @@ def test_an_object_that_launches_nothing_needs_no_code(
 
 def test_kernels_left_to_the_device_to_compile(judge_file: Judge) -> None:
     verdict = judge_file(SAMPLES / "launch_ptx.so", for_device("12.1"))
-    assert "1 kernels would be compiled there at load, 0 cannot run" in only(verdict, "arch")
+    assert "1 kernel would be compiled there at load, 0 cannot run" in only(verdict, "arch")
 
 
 def section(name: str) -> bytes:

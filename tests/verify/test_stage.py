@@ -101,7 +101,7 @@ def test_the_verb_shows_what_was_proven(
     assert document["files"][0]["proven"] == [
         {"object": "demo/_C.so", "kernel": "*scale*", "needs": "OMMA", "kernels": 0, "count": 0}
     ]
-    assert "0 kernels like *scale* hold OMMA (0)" in text
+    assert "0 kernels like *scale* with OMMA (0)" in text
     assert [finding["rule"] for finding in document["files"][0]["findings"]] == ["instruction"]
 
 
