@@ -70,7 +70,8 @@ def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> 
         return
     ways = [how for how, _ in runs]
     if runs and "native" not in ways:
-        fate = f"{counted(ways.count('jit'), 'kernel')} would be compiled there at load, {ways.count('none')} cannot run"
+        there, none = counted(ways.count("jit"), "kernel"), ways.count("none")
+        fate = f"{there} would be compiled there at load, {none} cannot run"
         yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {have} ({fate})")
         return
     strange = sorted({label(image) for image in found.images} - set(wanted.archs)) if wanted.archs else []

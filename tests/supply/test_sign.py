@@ -29,9 +29,10 @@ def sign(tmp_path: Path, *folders: Path, code: int = 0) -> subprocess.CompletedP
     """Run the script with a stand-in for the program, which needs the network and an identity."""
     place = tmp_path / "stand_in" / "sigstore"
     place.mkdir(parents=True, exist_ok=True)
+    (place / "__init__.py").touch()
     (place / "__main__.py").write_text(STAND_IN)
     (place / "code").write_text(str(code))
-    argv = [sys.executable, ROOT / ".ci/sign.py", *folders]
+    argv: list[str | Path] = [sys.executable, ROOT / ".ci/sign.py", *folders]
     return subprocess.run(
         argv, env={"PYTHONPATH": str(place.parent)}, check=False, text=True, capture_output=True, cwd=tmp_path
     )

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from builder.compile.assemble import RECORD_NAME, SBOM_NAME
 from builder.compile.wheelfile import Part, wheel_text, write_wheel
-from builder.supply import sbom
+from builder.supply import RECORD_NAME, SBOM_NAME, sbom
 from tests.supply.records import record
 
 TAG = "cp38-abi3-manylinux_2_35_aarch64"
