@@ -15,18 +15,21 @@ _MODULE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class UnitCost:
-    """One compile unit and its seconds on one core."""
+    """One compile unit, its seconds on one core, and the peak of its heaviest step in bytes (0: not known)."""
 
     component: str
     unit: str
     seconds: float
+    peak: int = 0
 
 
 @cache
 def measured() -> tuple[UnitCost, ...]:
-    """The table `costs.tsv`: component, unit, seconds."""
+    """The table `costs.tsv`: component, unit, seconds and peak."""
     rows = csv.DictReader(_TABLE.read_text(encoding="utf-8").splitlines(), delimiter="\t")
-    return tuple(UnitCost(row["component"], row["unit"], float(row["seconds"])) for row in rows)
+    return tuple(
+        UnitCost(row["component"], row["unit"], float(row["seconds"]), int(row.get("peak") or 0)) for row in rows
+    )
 
 
 def units_of(package: str, components: Sequence[str]) -> tuple[UnitCost, ...]:

@@ -1,28 +1,42 @@
-"""How many compile jobs fit: cores when memory allows, fewer when it does not."""
+"""How many units ninja has in hand: cores' worth of running steps, and some that wait for memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-_PER_JOB = 9_500_000_000
-"""Bytes: the largest resident size seen of one cicc (a Marlin unit of vLLM 0.20.0 for 12.0)."""
+from builder.compile.gate.memory import Memory
 
 
 def job_count(asked: str) -> int:
-    """`auto`, or a number of at least 1."""
-    if asked != "auto":
-        return max(1, int(asked))
-    return max(1, min(len(os.sched_getaffinity(0)), available_memory() // _PER_JOB))
+    """Steps that run at once: `auto` is every core, or a number of at least 1. Memory is the gate's matter."""
+    return max(1, int(asked)) if asked != "auto" else cores()
 
 
-def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that new processes may use: MemAvailable (not MemFree), or less under a cgroup limit."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
-    available = int(fields["MemAvailable"].split()[0]) * 1024
+def units_in_hand(asked: str) -> int:
+    """What ninja is told: `auto` is half as many more than there are cores.
+
+    A unit that waits for memory does no work, and the small ones behind it should not wait with it. How many run is
+    the gate's to say. A number is taken as it is.
+    """
+    return job_count(asked) if asked != "auto" else with_waiting(cores())
+
+
+def with_waiting(running: int) -> int:
+    """The units in hand for so many running ones."""
+    return running + (running + 1) // 2
+
+
+def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores that we may use: our affinity, or fewer under a cgroup's quota."""
+    own = len(os.sched_getaffinity(0))
     try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
+        most, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(own, int(most) // int(period)))
     except (OSError, ValueError):
-        return available
-    return available if limit == "max" else min(available, max(0, int(limit) - used))
+        return own
+
+
+def available_memory() -> int:
+    """Bytes that new processes may use: MemAvailable (not MemFree), or less under a cgroup's limit."""
+    return Memory().now()[0]

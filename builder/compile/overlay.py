@@ -21,8 +21,7 @@ def plan_overlay(host: Path, target: Path, machine: str) -> dict[str, Path]:
 
     Both are `nvidia/cu13` folders of unpacked wheels; `machine` is the target's.
     """
-    links = {f"bin/{tool.name}": tool for tool in sorted((host / "bin").iterdir())}
-    links["nvvm"] = host / "nvvm"
+    links = _programs(host)
     for folder in (host / "include", target / "include"):
         links |= {f"include/{item.name}": item for item in sorted(folder.iterdir())}
     for library in sorted((target / "lib").iterdir()):
@@ -35,6 +34,19 @@ def plan_overlay(host: Path, target: Path, machine: str) -> dict[str, Path]:
         links[f"targets/{triple}/include"] = Path("../../include")
         links[f"targets/{triple}/lib"] = Path("../../lib64")
     return links
+
+
+def plan_mirror(cuda: Path) -> dict[str, Path]:
+    """Links of a CUDA_HOME that is another, installed one, with folders of its own for the programs."""
+    apart = {"bin", "nvvm"}
+    return _programs(cuda) | {item.name: item for item in sorted(cuda.iterdir()) if item.name not in apart}
+
+
+def _programs(cuda: Path) -> dict[str, Path]:
+    """Every program by a link of its own, so that single ones can be replaced."""
+    folders = ("bin", "nvvm", "nvvm/bin")
+    items = {f"{folder}/{item.name}": item for folder in folders for item in sorted((cuda / folder).iterdir())}
+    return {name: item for name, item in items.items() if name not in folders}
 
 
 def make_overlay(links: Mapping[str, Path], folder: Path) -> None:

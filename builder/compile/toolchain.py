@@ -22,9 +22,10 @@ from packaging.tags import Tag, sys_tags
 from packaging.utils import parse_wheel_filename
 
 from builder.archive import unpack_wheel
-from builder.compile.host import Compilers, find_compilers
-from builder.compile.overlay import make_overlay, plan_overlay
+from builder.compile.host import Compilers, find_compilers, python_headers
+from builder.compile.overlay import make_overlay, plan_mirror, plan_overlay
 from builder.compile.place import canonical_root, holding
+from builder.compile.stubs import TOOLS, Stub, gate_folder, gated, stub_folder
 from builder.context import Context
 from builder.errors import ToolchainError
 from builder.fetch import fetch_all
@@ -65,6 +66,11 @@ class Toolchain:
         """cmake, ninja and sccache."""
         return self.root / "bin"
 
+    @property
+    def headers(self) -> Path:
+        """The folder of Python.h, by a path that is the same on every machine."""
+        return self.root / "links" / "headers"
+
     def environment(self) -> dict[str, str]:
         """A closed environment for upstream's build."""
         path = [self.bin, self.cuda_home / "bin", self.python.parent]
@@ -80,6 +86,7 @@ class Toolchain:
                 "CC": str(self.compilers.cc),
                 "CXX": str(self.compilers.cxx),
                 "CUDAHOSTCXX": str(self.compilers.cxx),
+                "COMPILER_PATH": str(self.root / "gcc"),  # where GCC finds the gate's cc1plus
             },
             path=path,
         )
@@ -112,7 +119,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
         cuda=recipe.toolchain.cuda,
         torch=recipe.toolchain.torch,
         root=root,
-        cuda_home=_system_cuda() if kind == "system" else root / "cuda",
+        cuda_home=root / "cuda",
         torch_dir=root / "torch" / "torch",
         python=root / "python" / "bin" / "python3",
         site=root / "links" / "site",
@@ -123,9 +130,9 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     return toolchain
 
 
-def files_for(lock: Sequence[LockedFile], machine: str) -> list[LockedFile]:
+def files_for(lock: Sequence[LockedFile], machine: str, kind: Kind = "index") -> list[LockedFile]:
     """The files of the lock that a build on this machine for that one needs."""
-    return [file for files in _parts(lock, machine, with_cuda=True).values() for file in files]
+    return [file for files in _parts(lock, machine, with_cuda=kind == "index").values() for file in files]
 
 
 def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: Kind, compilers: Compilers) -> str:
@@ -200,14 +207,38 @@ def _torch_part(member: str) -> bool:
 def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compilers, context: Context) -> None:
     """Links to the store's trees at the canonical path; what stands and is right is left alone."""
     make_overlay({"torch": trees["torch"] / "torch"}, root / "torch")
-    make_overlay({"site": trees["build"], "facade": _facade_copy(context)}, root / "links")
-    make_overlay(_tools(trees["build"]), root / "bin")
+    parts = {"site": trees["build"], "facade": _facade_copy(context), "headers": python_headers()}
+    make_overlay(parts | {"gate": gate_folder(context.store)}, root / "links")
     if not (root / "python" / "bin" / "python3").exists():
         venv.EnvBuilder(symlinks=True, clear=True).create(root / "python")
-    if "host" in trees:
-        links = plan_overlay(trees["host"] / _CUDA, trees["target"] / _CUDA, machine)
-        links["lib64/stubs/libcuda.so"] = _libcuda_stub(links["include/cuda.h"], compilers, context)
-        make_overlay(links, root / "cuda")
+    links = _cuda_links(trees, machine, compilers, context)
+    cc1plus, tools = _cc1plus(compilers, context), _tools(trees["build"])
+    stubs = stub_folder(context.store, root, _stubs(root, links, cc1plus))
+    make_overlay(gated(links, stubs), root / "cuda")
+    make_overlay(tools | {"ninja": stubs / "ninja", "ninja-real": tools["ninja"]}, root / "bin")
+    make_overlay({"/".join(cc1plus.parts[-3:]): stubs / "cc1plus"} if cc1plus else {}, root / "gcc")
+
+
+def _cuda_links(trees: Mapping[str, Path], machine: str, compilers: Compilers, context: Context) -> dict[str, Path]:
+    if "host" not in trees:
+        return plan_mirror(_system_cuda())
+    links = plan_overlay(trees["host"] / _CUDA, trees["target"] / _CUDA, machine)
+    return links | {"lib64/stubs/libcuda.so": _libcuda_stub(links["include/cuda.h"], compilers, context)}
+
+
+def _cc1plus(compilers: Compilers, context: Context) -> Path | None:
+    """GCC's C++ compiler proper, `…/<machine>/<version>/cc1plus`; None when the driver names none."""
+    found = Path(context.run([compilers.cxx, "-print-prog-name=cc1plus"]).output.strip())
+    return found if found.is_absolute() else None
+
+
+def _stubs(root: Path, links: Mapping[str, Path], cc1plus: Path | None) -> dict[str, Stub]:
+    """Stubs by name. GCC looks for its own by machine and version, so that no other GCC meets this one."""
+    stubs = {
+        tool: Stub(tool, f"{root}/cuda/{place}-real", links[place].stat().st_size) for tool, place in TOOLS.items()
+    }
+    stubs["ninja"] = Stub("ninja", f"{root}/bin/ninja-real")
+    return stubs | ({"cc1plus": Stub("cc1plus", str(cc1plus))} if cc1plus else {})
 
 
 def _facade_copy(context: Context) -> Path:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from builder.errors import CompileError
-from builder.report import Report
+from builder.report import Report, size
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)\]\s+(.*)")
 _FAILED = re.compile(r"FAILED:\s+(?:\[code=-?\d+\]\s+)?(\S+)")
 _KILLED = re.compile(r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory", re.IGNORECASE)
+_ALONE = re.compile(r"spark-gate: (\S+) of (\S+) was killed for memory at (\d+) bytes, running alone")
 _ERROR = re.compile(r"\berror\b|\bfatal\b|Killed|undefined reference", re.IGNORECASE)
 _WRONG = ("CMake Error", "RuntimeError:", "ModuleNotFoundError:", "error: ")
 _KEPT = 400
@@ -88,6 +89,9 @@ class UnitWatch:
         unit, lines = self.failures[0]
         said = [line for line in lines if _ERROR.search(line)][:6] or lines[-6:]
         more = f" ({len(self.failures)} units failed)" if len(self.failures) > 1 else ""
+        alone = next((match for line in lines if (match := _ALONE.search(line))), None)
+        if alone:
+            return _too_large(self.what, alone, unit, more)
         if any(_KILLED.search(line) for line in lines):
             return CompileError(
                 f"{self.what}: the compiler of {unit} was killed, most likely for memory{more}",
@@ -101,6 +105,16 @@ class UnitWatch:
             expected="it compiles; it said: " + "\n      ".join(["", *said]),
             remedy=f"the full log is {log}",
         )
+
+
+def _too_large(what: str, alone: re.Match[str], unit: str, more: str) -> CompileError:
+    tool, source, peak = alone.groups()
+    return CompileError(
+        f"{what}: {tool} of {source} was killed for memory at {size(int(peak))}, though it ran alone{more}",
+        where=unit,
+        expected="a machine with more memory than this one step takes",
+        remedy="stop what else uses memory, or raise its limit, and run again: finished units are kept",
+    )
 
 
 def _source(text: str) -> str:

@@ -1,22 +1,28 @@
+import os
 from pathlib import Path
 
-from builder.compile.jobs import available_memory, job_count
+import pytest
+
+from builder.compile.jobs import cores, job_count, units_in_hand, with_waiting
 
 
-def test_low_memfree_with_high_memavailable_counts_what_is_available(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 128000000 kB\nMemFree: 900000 kB\nMemAvailable: 110000000 kB\n")
-    assert available_memory(tmp_path / "meminfo", tmp_path) == 110_000_000 * 1024
+@pytest.mark.parametrize(("running", "in_hand"), [(1, 2), (2, 3), (4, 6), (20, 30)])
+def test_some_wait_for_memory_beside_those_that_run(running: int, in_hand: int) -> None:
+    assert with_waiting(running) == in_hand
 
 
-def test_a_cgroup_limit_below_the_machine_counts(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text("MemAvailable: 110000000 kB\n")
-    (tmp_path / "memory.max").write_text("16000000000\n")
-    (tmp_path / "memory.current").write_text("1000000000\n")
-    assert available_memory(tmp_path / "meminfo", tmp_path) == 15_000_000_000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory(tmp_path / "meminfo", tmp_path) == 110_000_000 * 1024
+def test_auto_is_every_core_and_a_number_is_taken_as_it_is() -> None:
+    assert job_count("auto") == cores()
+    assert units_in_hand("auto") == with_waiting(cores())
+    assert (job_count("7"), units_in_hand("7")) == (7, 7)
 
 
-def test_a_number_is_taken_as_it_is_and_auto_is_at_least_one() -> None:
-    assert job_count("7") == 7
-    assert job_count("auto") >= 1
+def test_a_quota_of_a_container_counts_as_cores(tmp_path: Path) -> None:
+    own = len(os.sched_getaffinity(0))
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert cores(tmp_path / "cpu.max") == 1
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert cores(tmp_path / "cpu.max") == 1, "at least one"
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert cores(tmp_path / "cpu.max") == own
+    assert cores(tmp_path / "absent") == own

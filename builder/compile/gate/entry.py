@@ -1,0 +1,27 @@
+"""What a stub calls: a compiler's program through the gate, or ninja with its build file put in order."""
+
+from __future__ import annotations
+
+import os
+
+from .step import FOLDER, LEARNED, UNIT, Gate, code_of
+from .task import Task
+
+
+def main(argv: list[str]) -> int:
+    """`TOOL PROGRAM ARGUMENTS…`: returns the exit code that the program had."""
+    tool, real, *args = argv
+    if tool == "ninja":
+        from .order import put_in_order
+
+        put_in_order(args, os.environ.get(LEARNED, ""))
+        os.execv(real, [real, *args])  # noqa: S606
+    task = Task(tool, real, args, os.environ.get(UNIT, ""))
+    try:
+        if not os.environ.get(FOLDER) or not task.input:
+            raise OSError
+        gate = Gate(task, dict(os.environ))
+        gate.join()
+    except OSError:
+        os.execv(real, [real, *args])  # noqa: S606
+    return code_of(gate.run())

@@ -1,0 +1,224 @@
+"""One step: asks, runs the program, watches it, writes its line in the log."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+from .admission import Step, admits, brake, low_mark, reserve
+from .memory import Memory
+from .queue import Queue
+from .task import Task, expectation
+from .tokens import Tokens
+
+FOLDER, LOG, LEARNED, JOBS = "SPARK_GATE", "SPARK_GATE_LOG", "SPARK_GATE_LEARNED", "SPARK_GATE_JOBS"
+UNIT = "SPARK_UNIT"
+"""Environment: the folder of tickets (absent: no gate), the log, what was learned, steps at once, the unit's object."""
+
+_TICK = 0.1
+_SHORT_TICK = 0.02
+"""Seconds between looks at memory, when there is plenty and when there is not: cicc takes up to 1 GB a second."""
+
+
+class Ended:
+    """How a child ended: its wait status, CPU seconds, peak bytes, and who killed it (`gate`, `kernel`, nobody)."""
+
+    __slots__ = ("cpu", "killed", "peak", "status")
+
+    def __init__(self, status: int, cpu: float, peak: int, killed: str) -> None:
+        self.status, self.cpu, self.peak, self.killed = status, cpu, peak, killed
+
+
+class Gate:
+    """One step from asking to its line in the log."""
+
+    def __init__(self, task: Task, environment: dict[str, str]) -> None:
+        self._task = task
+        self._queue = Queue(environment[FOLDER])
+        self._memory = Memory()
+        self._jobs = int(environment.get(JOBS, "0") or 0) or len(os.sched_getaffinity(0))
+        self._log = environment.get(LOG, "")
+        self._tokens = Tokens(environment.get("CARGO_MAKEFLAGS", ""))
+        self._parent = os.getppid()
+        self._signal = 0
+        self._ample = True
+        peak, seconds = expectation(task, _whole(environment.get(LEARNED, "")))
+        self._step = Step(asked=time.time(), expected=peak, seconds=seconds)
+
+    def join(self) -> None:
+        """Take a place in the queue; raises OSError where that cannot be."""
+        self._queue.join(self._step)
+
+    def run(self) -> int:
+        """Wait, run, log, and again after a kill; returns the wait status of the last attempt."""
+        attempt = 1
+        while True:
+            self._wait()
+            ended = self._attempt()
+            self._write(ended, attempt)
+            if not ended.killed or self._signal or (self._step.alone and ended.killed == "kernel"):
+                break
+            attempt += 1
+            self._again(ended)
+        self._queue.leave()
+        if ended.killed:
+            say(f"{self._task.tool} of {self._task.unit} was killed for memory at {ended.peak} bytes, running alone")
+        return ended.status
+
+    def _wait(self) -> None:
+        while not self._admitted():
+            self._tokens.give()
+            if os.getppid() != self._parent:
+                os._exit(1)
+            time.sleep(_TICK)
+        self._tokens.take()
+
+    def _admitted(self) -> bool:
+        with self._queue as queue:
+            available, total = self._memory.now()
+            others, step, now = queue.others(), self._step, time.time()
+            step.running = admits(step, others, available - reserve(total), self._jobs, now)
+            if step.running:
+                step.start, step.child = now, 0
+                queue.tell(step)
+            return step.running
+
+    def _attempt(self) -> Ended:
+        child = os.fork()
+        if child == 0:
+            _become(self._task)
+        self._step.child = child
+        self._queue.tell(self._step)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._pass_on)
+        return self._watch(child)
+
+    def _pass_on(self, number: int, _frame: object) -> None:
+        self._signal = number
+        _tell(self._step.child, number)
+        _tell(self._step.child, signal.SIGCONT)
+
+    def _watch(self, child: int) -> Ended:
+        """Wait for the child, pausing and ending it as memory asks for."""
+        poller = select.poll()
+        end = os.pidfd_open(child)
+        poller.register(end, select.POLLIN)
+        doing = "go"
+        while not poller.poll((_TICK if self._ample else _SHORT_TICK) * 1000):
+            if os.getppid() != self._parent:
+                self._pass_on(signal.SIGTERM, None)
+            elif doing != "yield":
+                doing = self._brake(child, doing)
+        os.close(end)
+        _, status, usage = os.wait4(child, 0)
+        by_kill = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        killed = ("gate" if doing == "yield" else "kernel") if by_kill else ""
+        return Ended(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, killed)
+
+    def _brake(self, child: int, doing: str) -> str:
+        available, total = self._memory.now()
+        low = low_mark(total)
+        self._ample = available > 4 * low
+        if doing == "go" and available >= low:
+            return doing
+        with self._queue as queue:
+            running = [step for step in queue.others() if step.running]
+        told = brake(self._step, running, available, low, paused=doing == "pause")
+        if told != doing:
+            _tell(child, {"go": signal.SIGCONT, "pause": signal.SIGSTOP, "yield": signal.SIGKILL}[told])
+        return told
+
+    def _again(self, ended: Ended) -> None:
+        """Queue up again, expecting more; alone after the kernel had to kill it."""
+        step = self._step
+        step.expected = max(step.expected, ended.peak * 3 // 2)
+        step.alone = step.alone or ended.killed == "kernel"
+        step.running, step.child = False, 0
+        with self._queue as queue:
+            queue.tell(step)
+
+    def _write(self, ended: Ended, attempt: int) -> None:
+        task, step = self._task, self._step
+        if not self._log:
+            return
+        line = json_line(
+            {
+                "unit": task.unit,
+                "object": task.object,
+                "tool": task.tool,
+                "arch": task.arch,
+                "pid": step.child,
+                "asked": step.asked,
+                "start": step.start,
+                "end": time.time(),
+                "cpu_seconds": round(ended.cpu, 3),
+                "peak_bytes": ended.peak,
+                "expected_bytes": step.expected,
+                "attempt": attempt,
+                "exit": os.waitstatus_to_exitcode(ended.status),
+                "killed": ended.killed,
+                "alone": int(step.alone),
+            }
+        )
+        try:
+            handle = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            os.write(handle, line)
+            os.close(handle)
+        except OSError as error:
+            say(f"cannot write {self._log}: {error.strerror}")
+
+
+def json_line(values: dict[str, str | int | float]) -> bytes:
+    """One line of JSON, of text and numbers."""
+    from _json import encode_basestring_ascii as quoted  # the rest of json takes 15 ms to import
+
+    pairs = (f"{quoted(name)}: {quoted(v) if isinstance(v, str) else repr(v)}" for name, v in values.items())
+    return f"{{{', '.join(pairs)}}}\n".encode()
+
+
+def say(text: str) -> None:
+    """A line among the compiler's own; `units.py` looks for it."""
+    sys.stderr.write(f"spark-gate: {text}\n")
+    sys.stderr.flush()
+
+
+def _whole(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _tell(child: int, number: int) -> None:
+    if child:
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:  # contextlib takes too long to import
+            return
+
+
+def _become(task: Task) -> None:
+    """In the child: be the first that the kernel takes when memory ends, then the program itself."""
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:  # noqa: PTH123
+            stream.write("500")
+    except OSError:
+        pass
+    try:
+        os.execv(task.real, [task.real, *task.args])  # noqa: S606
+    except OSError as error:
+        say(f"cannot run {task.real}: {error.strerror}")
+        os._exit(127)
+
+
+def code_of(status: int) -> int:
+    """The child's exit code; 137 for a kill, and for other signals we end by the same one."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0 and code != -signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return 128 - code if code < 0 else code

@@ -1,0 +1,83 @@
+"""What one run of a compiler's program works on, and what to expect of it."""
+
+from __future__ import annotations
+
+import os
+
+from .admission import MB, UNKNOWN_SECONDS
+
+_ENDINGS = {
+    "cicc": (".ii", ".cu", ".gpu"),
+    "cudafe++": (".ii", ".cu"),
+    "ptxas": (".ptx",),
+    "cc1plus": (".cc", ".cpp", ".cxx", ".C", ".ii", ".cu"),
+}
+_GUESS = {"cicc": (1500, 60), "cudafe++": (400, 150), "ptxas": (300, 60), "cc1plus": (700, 150)}
+"""A step nobody has measured: MB, and bytes more for each byte of input."""
+
+
+class Task:
+    """What one run of a program works on, read from its arguments and from the unit that its build names."""
+
+    __slots__ = ("arch", "args", "input", "object", "real", "tool", "unit")
+
+    def __init__(self, tool: str, real: str, args: list[str], named: str = "") -> None:
+        self.tool, self.real, self.args = tool, real, args
+        self.input = _input_of(tool, args)
+        self.arch = _arch_of(tool, args)
+        self.object = named
+        self.unit = unit_of(named) if named else _unit_from(tool, args, self.input)
+
+
+def unit_of(name: str) -> str:
+    """`csrc/x.cu` of the object `CMakeFiles/_C.dir/csrc/x.cu.o`, `module/x.cuda` of `/…/module/x.cuda.o`."""
+    inside = name.rpartition(".dir/")[2] if ".dir/" in name else "/".join(name.split("/")[-2:])
+    return inside.removesuffix(".o")
+
+
+def _input_of(tool: str, args: list[str]) -> str:
+    """The file that is compiled; empty when the run compiles nothing (`--version`)."""
+    after = {args[n + 1] for n, flag in enumerate(args[:-1]) if flag in {"-o", "-dumpbase"}}
+    files = [arg for arg in args if arg.endswith(_ENDINGS.get(tool, ())) and not arg.startswith("-")]
+    named = [file for file in files if file not in after and os.path.isfile(file)]  # noqa: PTH113
+    return named[-1] if named else ""
+
+
+def _arch_of(tool: str, args: list[str]) -> str:
+    if tool not in {"cicc", "ptxas"}:
+        return ""
+    for flag, value in zip(args, [*args[1:], ""], strict=True):
+        found = value if flag in {"-arch", "--gpu-name"} else flag.partition("=")[2] if "arch=" in flag else ""
+        if found:
+            return found.replace("compute_", "sm_")
+    return ""
+
+
+def _unit_from(tool: str, args: list[str], given: str) -> str:
+    """The source by the arguments alone, for a build that names no units."""
+    if "--orig_src_path_name" in args[:-1]:
+        return args[args.index("--orig_src_path_name") + 1]
+    base = os.path.basename(given)  # noqa: PTH119
+    if tool == "cc1plus" and "-dumpbase" in args[:-1]:
+        return given if base.endswith((".cc", ".cxx")) else args[args.index("-dumpbase") + 1].removesuffix(".cpp")
+    return base.split(".")[0] + ".cu"
+
+
+def guess(tool: str, size: int) -> int:
+    """Bytes to expect of a step that nobody has measured, by the size of its input."""
+    fixed, factor = _GUESS.get(tool, (1000, 0))
+    return fixed * MB + factor * size
+
+
+def expectation(task: Task, learned: str) -> tuple[int, float]:
+    """Bytes and seconds to expect, from lines of `tool unit arch bytes seconds` parted by tabs."""
+    exact = f"\n{task.tool}\t{task.unit}\t{task.arch}\t"
+    near = f"\n{task.tool}\t{task.unit}\t"
+    text = f"\n{learned}"
+    for key in (exact, near):
+        at = text.find(key)
+        if at >= 0:
+            peak, seconds = text[at + 1 :].partition("\n")[0].split("\t")[3:5]
+            return int(peak) * 21 // 20, float(seconds)
+    size = os.stat(task.input).st_size if task.input else 0  # noqa: PTH116
+    return guess(task.tool, size), UNKNOWN_SECONDS

@@ -1,0 +1,255 @@
+"""The gate around real programs: it waits, measures, tries again, passes on what they end with."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.compile.gate.admission import Step
+from builder.compile.stubs import Stub, gate_folder
+from builder.store import Store
+
+MB = 1 << 20
+EATER = f"#!{sys.executable} -IS\nimport sys, time\n"
+
+
+def ended(process: "subprocess.Popen[str]") -> int:
+    process.communicate(timeout=30)
+    return process.returncode
+
+
+class Bench:
+    """A folder with a gate, a log and programs to run through it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.gate, self.log = root, root / "gate", root / "steps.jsonl"
+        self.code = gate_folder(Store(root / "store"))
+        (root / "in.ii").write_text("int x;\n")
+
+    def program(self, code: str) -> Path:
+        path = self.root / "program"
+        path.write_text(EATER + code)
+        path.chmod(0o755)
+        return path
+
+    def start(self, program: Path, *args: str, **env: str) -> "subprocess.Popen[str]":
+        settings = {
+            "SPARK_GATE": str(self.gate),
+            "SPARK_GATE_LOG": str(self.log),
+            "SPARK_UNIT": "CMakeFiles/_C.dir/csrc/x.cu.o",
+        }
+        command = [sys.executable, "-I", "-S", str(self.code), "cicc", str(program), *(args or ("in.ii", "-o", "out"))]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=self.root, env=settings | env, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, program: Path, *args: str, **env: str) -> int:
+        return ended(self.start(program, *args, **env))
+
+    def steps(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    def ticket(self, step: Step, name: str = "0000000001.000000-1") -> Path:
+        self.gate.mkdir(exist_ok=True)
+        path = self.gate / name
+        path.write_bytes(step.text().ljust(120))
+        return path
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_step_is_measured_and_its_exit_code_is_passed_on(bench: Bench) -> None:
+    program = bench.program(f"block = bytearray({60 * MB})\nprint(sys.argv[1:])\nsys.exit(3)\n")
+    process = bench.start(program, "-arch", "compute_121a", "in.ii", "-o", "out.ptx")
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (3, "['-arch', 'compute_121a', 'in.ii', '-o', 'out.ptx']\n")
+    (step,) = bench.steps()
+    assert 60 * MB < step["peak_bytes"] < 110 * MB
+    assert (step["unit"], step["tool"], step["arch"], step["exit"]) == ("csrc/x.cu", "cicc", "sm_121a", 3)
+    assert step["asked"] <= step["start"] < step["end"]
+    assert [path.name for path in bench.gate.iterdir()] == ["lock"]
+
+
+def test_a_run_that_compiles_nothing_goes_straight_through(bench: Bench) -> None:
+    process = bench.start(bench.program("print(sys.argv)\n"), "--version")
+    assert process.communicate(timeout=30)[0].strip().endswith("'--version']")
+    assert bench.steps() == []
+    assert not bench.gate.exists()
+
+
+def test_a_stub_without_the_gate_runs_the_program_itself(bench: Bench) -> None:
+    program = bench.program("print('itself', sys.argv[1:])\n")
+    stub = bench.root / "stub"
+    stub.write_text(Stub("cicc", str(program), 10).text(str(bench.root / "nowhere")))
+    stub.chmod(0o755)
+    said = subprocess.run([stub, "a b", "in.ii"], env={}, capture_output=True, text=True, check=True)
+    assert said.stdout == "itself ['a b', 'in.ii']\n"
+
+
+def test_a_folder_that_cannot_be_made_hinders_no_compile(bench: Bench) -> None:
+    (bench.root / "file").write_text("")
+    process = bench.start(bench.program("print('ran')\n"), SPARK_GATE=str(bench.root / "file/gate"))
+    assert process.communicate(timeout=30)[0] == "ran\n"
+
+
+def test_the_ticket_of_a_dead_holder_is_void(bench: Bench) -> None:
+    ticket = bench.ticket(Step(asked=1, expected=1 << 60, running=True, alone=True))
+    assert bench.run(bench.program("")) == 0
+    assert not ticket.exists()
+
+
+def test_it_waits_for_one_that_runs_alone_and_starts_when_that_one_is_gone(bench: Bench) -> None:
+    with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = bench.start(bench.program(""))
+        time.sleep(0.6)
+        assert process.poll() is None
+        assert bench.steps() == []
+    assert ended(process) == 0
+    (step,) = bench.steps()
+    assert step["start"] - step["asked"] > 0.3
+
+
+def test_a_step_that_is_expected_to_take_more_than_is_free_waits_beside_another(bench: Bench) -> None:
+    learned = bench.root / "learned.tsv"
+    learned.write_text(f"cicc\tcsrc/x.cu\t\t{1 << 50}\t5.0\n")
+    with bench.ticket(Step(asked=1, expected=1, running=True, start=time.time())).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = bench.start(bench.program(""), SPARK_GATE_LEARNED=str(learned))
+        time.sleep(0.5)
+        assert process.poll() is None
+    assert ended(process) == 0
+    assert bench.steps()[0]["expected_bytes"] == (1 << 50) * 21 // 20
+
+
+def test_one_that_the_kernel_kills_is_run_again_alone(bench: Bench) -> None:
+    code = (
+        "import os, pathlib\nmark = pathlib.Path('mark')\n"
+        "if not mark.exists():\n    mark.touch()\n    os.kill(os.getpid(), 9)\n"
+    )
+    assert bench.run(bench.program(code)) == 0
+    first, second = bench.steps()
+    assert (first["attempt"], first["exit"], first["killed"], first["alone"]) == (1, -9, "kernel", 0)
+    assert (second["attempt"], second["exit"], second["killed"], second["alone"]) == (2, 0, "", 1)
+
+
+def test_one_that_is_killed_even_alone_ends_with_137_and_says_memory(bench: Bench) -> None:
+    process = bench.start(bench.program("import os\nos.kill(os.getpid(), 9)\n"))
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 137
+    assert "cicc of csrc/x.cu was killed for memory at " in said
+    assert [step["attempt"] for step in bench.steps()] == [1, 2]
+
+
+def test_a_polite_end_reaches_the_program_and_is_our_own_end(bench: Bench) -> None:
+    code = (
+        "import signal\nsignal.signal(15, lambda *_: (open('told', 'w').close(), sys.exit(0)))\n"
+        "open('up', 'w').close()\ntime.sleep(30)\n"
+    )
+    process = bench.start(bench.program(code))
+    while not (bench.root / "up").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert (bench.root / "told").exists()
+
+
+def test_a_waiting_one_ends_at_once_and_leaves_no_claim(bench: Bench) -> None:
+    with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = bench.start(bench.program(""))
+        time.sleep(0.4)
+        process.terminate()
+        assert ended(process) == -signal.SIGTERM
+    assert bench.run(bench.program("")) == 0
+    assert [path.name for path in bench.gate.iterdir()] == ["lock"]
+
+
+def test_when_the_one_that_started_it_dies_the_program_is_ended(bench: Bench) -> None:
+    program = bench.program("import os\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+    start = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
+    gate = [sys.executable, "-I", "-S", str(bench.code), "cicc", str(program), "in.ii"]
+    starter = subprocess.Popen([*start, *gate], cwd=bench.root, env={"SPARK_GATE": str(bench.gate)})
+    while not (bench.root / "pid").exists() or not (bench.root / "pid").read_text():
+        time.sleep(0.02)
+    child = int((bench.root / "pid").read_text())
+    starter.kill()
+    starter.wait()
+    end = time.monotonic() + 5
+    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_while_it_waits_its_token_is_lent_to_others(bench: Bench) -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        command = [sys.executable, "-I", "-S", str(bench.code), "cicc", str(bench.program("")), "in.ii"]
+        env = {"SPARK_GATE": str(bench.gate), "CARGO_MAKEFLAGS": f"-j --jobserver-auth={read},{write}"}
+        process = subprocess.Popen(command, cwd=bench.root, env=env, pass_fds=(read, write))
+        time.sleep(0.5)
+        lent = os.read(read, 10)
+        os.write(write, lent)
+    assert process.wait(30) == 0
+    assert lent == b"+", "one token"
+    with pytest.raises(BlockingIOError):
+        os.read(read, 1)
+    os.close(read)
+    os.close(write)
+
+
+GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def limited() -> Iterator[Path]:
+    """A cgroup of version 1 with 300 MB, where we may make one."""
+    group = GROUPS / f"spark-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(300 * MB))
+    except OSError:
+        pytest.skip("no memory cgroup to write to")
+    yield group
+    for _ in range(50):
+        with suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
+
+
+def test_steps_that_take_far_more_than_was_expected_still_finish_under_a_limit(bench: Bench, limited: Path) -> None:
+    learned = bench.root / "learned.tsv"
+    learned.write_text(f"cicc\tcsrc/x.cu\t\t{10 * MB}\t5.0\n")
+    code = f"blocks = []\nfor _ in range(50):\n    blocks.append(b'x' * {4 * MB})\n    time.sleep(0.02)\n"
+    program = bench.program(code)
+    (bench.root / "inside").write_text(f'#!/bin/sh\necho $$ > {limited}/cgroup.procs\nexec "$@"\n')
+    (bench.root / "inside").chmod(0o755)
+    command = [str(bench.root / "inside"), sys.executable, "-I", "-S", str(bench.code), "cicc", str(program), "in.ii"]
+    env = {
+        "SPARK_GATE": str(bench.gate),
+        "SPARK_GATE_LOG": str(bench.log),
+        "SPARK_GATE_LEARNED": str(learned),
+        "SPARK_GATE_JOBS": "2",
+        "SPARK_UNIT": "CMakeFiles/_C.dir/csrc/x.cu.o",
+    }
+    running = [subprocess.Popen(command, cwd=bench.root, env=env) for _ in range(2)]
+    assert [process.wait(60) for process in running] == [0, 0]
+    steps = bench.steps()
+    assert all(step["killed"] != "kernel" for step in steps)
+    assert sum(step["exit"] == 0 for step in steps) == 2
+    oom = (limited / "memory.oom_control").read_text()
+    assert "oom_kill 0" in oom
