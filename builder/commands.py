@@ -115,9 +115,13 @@ def inspect(request: Request) -> Outcome:
     chosen = _options(request, "device", "level", words=True)
     _one_of(chosen, "level", ("arch", "sass"))
     from builder.inspect import inspect_path, to_json, to_text
+    from builder.inspect.oci import image_json, image_text, inspect_image, is_reference
 
     if not request.words:
-        raise UsageError("inspect what?", expected="paths of wheels, .so, .o, cubins or folders", remedy="name one")
+        raise UsageError("inspect what?", expected="wheels, .so, .o, cubins, folders, or oci:PATH", remedy="name one")
+    if all(map(is_reference, request.words)):
+        images = [inspect_image(word) for word in request.words]
+        return Outcome({"version": 1, "images": [image_json(i) for i in images]}, "\n".join(map(image_text, images)))
     devices = tuple(chosen.get("device", "12.1").split(","))
     files = [
         inspect_path(Path(word), level="arch" if chosen.get("level") == "arch" else "sass", devices=devices)

@@ -132,8 +132,23 @@ class ToolchainPin:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagePin:
+    """The image of a recipe: its base by digest, and the lock of what our wheels need beside themselves.
+
+    `packages` are of the base's own distribution, as they stood at `snapshot` (an apt snapshot id), for a base
+    without Python. With `jit` the image can compile kernels at run time.
+    """
+
+    base: str
+    lock: str
+    packages: tuple[str, ...] = ()
+    snapshot: str = ""
+    jit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LockedFile:
-    """One file of the package index, by name and digest. `roles`: host, target, build."""
+    """One file of the package index, by name and digest. `roles`: host, target, build, image."""
 
     project: str
     version: str
@@ -155,6 +170,7 @@ class Recipe:
     packages: tuple[Package, ...]
     verify: dict[str, object] = field(default_factory=dict)
     digest: str = ""
+    image: ImagePin | None = None
 
     def package(self, name: str) -> Package:
         """The package of that name; raises KeyError."""

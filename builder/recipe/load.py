@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.model import Arch, Contains, External, Package, Prebuilt, Recipe, Target, ToolchainPin
+from builder.model import Arch, Contains, External, ImagePin, Package, Prebuilt, Recipe, Target, ToolchainPin
 from builder.recipe.checks import INHERITED, cross_faults, name_faults
 from builder.recipe.extend import Raw, merged, narrowed
 from builder.recipe.problems import Problem, did_you_mean, listed, raise_for, read_toml
 from builder.recipe.structure import faults
-from builder.recipe.tables import ContainsTable, ExternalTable, PackageTable, PrebuiltTable, RecipeFile
+from builder.recipe.tables import ContainsTable, ExternalTable, ImageTable, PackageTable, PrebuiltTable, RecipeFile
 from builder.store import key_of, sha256_of
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -102,6 +102,7 @@ def _recipe(path: Path, file: RecipeFile, root: Path) -> Recipe:
         toolchain=ToolchainPin(toolchain.cuda, toolchain.torch, toolchain.lock, toolchain.base_image),
         packages=tuple(_package(table, file, root) for table in file.package),
         verify=file.verify.model_dump(exclude_none=True),
+        image=_image(file.image),
     )
     return dataclasses.replace(recipe, digest=digest(recipe))
 
@@ -130,6 +131,12 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
         externals=tuple(_external(external) for external in table.externals),
         requires=tuple(table.requires),
     )
+
+
+def _image(table: ImageTable | None) -> ImagePin | None:
+    if table is None:
+        return None
+    return ImagePin(table.base, table.lock, tuple(table.packages), table.snapshot or "", table.jit)
 
 
 def _prebuilt(table: PrebuiltTable | None) -> Prebuilt | None:

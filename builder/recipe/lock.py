@@ -34,7 +34,16 @@ _OLDEST_GLIBC, _NEWEST_GLIBC = 5, 99
 _LEGACY = ("manylinux2014", "manylinux2010", "manylinux1")
 _NOUN = "lock"
 
-Role = Literal["host-x86_64", "host-aarch64", "target-x86_64", "target-aarch64", "build-x86_64", "build-aarch64"]
+Role = Literal[
+    "host-x86_64",
+    "host-aarch64",
+    "target-x86_64",
+    "target-aarch64",
+    "build-x86_64",
+    "build-aarch64",
+    "image-x86_64",
+    "image-aarch64",
+]
 Candidates = Callable[[str], Iterable[Candidate]]
 
 

@@ -13,7 +13,7 @@ def json_schema() -> dict[str, Any]:
     schema = RecipeFile.model_json_schema()
     whole = schema.pop("required")
     schema["anyOf"] = [{"required": ["extends"]}, {"required": whole}]
-    for name in ("TargetTable", "ToolchainTable", "PrebuiltTable"):
+    for name in ("TargetTable", "ToolchainTable", "PrebuiltTable", "ImageTable"):
         schema["$defs"][name].pop("required")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 

@@ -117,6 +117,7 @@ Platform = Annotated[str, AfterValidator(_platform), Field(json_schema_extra={"e
 Image = Annotated[str, _shaped(r"[^\s@]+@sha256:[0-9a-f]{64}", "an image pinned by digest, name@sha256:…")]
 Component = Annotated[str, _shaped(r"[A-Za-z0-9_.]+", "a component or module name")]
 Cuda = Annotated[str, _shaped(r"\d+\.\d+\.\d+", "a CUDA release such as 13.0.2")]
+DebianName = Annotated[str, _shaped(r"[a-z0-9][a-z0-9.+-]+", "the name of a Debian or Ubuntu package")]
 Python = Annotated[str, _shaped(r"3\.\d{1,2}", "a Python such as 3.12")]
 
 
@@ -228,6 +229,19 @@ class VerifyTable(Table):
     max_wheel_mb: dict[Name, Annotated[int, Field(gt=0)]] = Field(default_factory=dict)
 
 
+class ImageTable(Table):
+    """The container image: a base pinned by digest, and the lock of what the wheels need at run time.
+
+    `packages` are installed from the base's distribution as of `snapshot`, an apt snapshot such as 20261101T000000Z.
+    """
+
+    base: Image
+    lock: Inside
+    packages: Annotated[list[DebianName], AfterValidator(distinct)] = Field(default_factory=list)
+    snapshot: Annotated[str, _shaped(r"\d{8}T\d{6}Z", "an apt snapshot such as 20261101T000000Z")] | None = None
+    jit: bool = False
+
+
 class RecipeFile(Table):
     """One file under recipes/; a child of `extends` may leave out what its parent says."""
 
@@ -238,3 +252,4 @@ class RecipeFile(Table):
     toolchain: ToolchainTable
     package: Annotated[list[PackageTable], Field(min_length=1)]
     verify: VerifyTable = Field(default_factory=VerifyTable)
+    image: ImageTable | None = None

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion
 from builder.context import Context
 from builder.errors import UsageError
 from builder.inspect import FileFacts, inspect_path
+from builder.inspect.oci import is_reference
 from builder.model import Finding, Package, Recipe, Verdict
 from builder.recipe import load
 from builder.report import counted
@@ -25,6 +26,7 @@ from builder.store import atomic_write
 from builder.verify.check import examine, pinned, told
 from builder.verify.code import proven
 from builder.verify.expect import Expectations, expectations_for, for_device, patterns
+from builder.verify.image.verb import run_image_verb
 from builder.verify.picture import page
 from builder.verify.provenance import OWN_OPTIONS, asks_for_provenance, run_provenance
 from builder.verify.sources import hint_from
@@ -52,6 +54,9 @@ def run_verb(
     `words` are wheels, objects or folders; without any, the wheels that the recipe's last build left in `out`.
     Raises UsageError for unknown options or paths, InspectError for files that cannot be read.
     """
+    images = [word for word in (*words, options.get("image", "")) if is_reference(word)]
+    if images or "image" in options:
+        return _images(words, images, options, context, root)
     _check(options)
     if "provenance" in options:
         return run_provenance(words, options, root)
@@ -64,6 +69,25 @@ def run_verb(
     good = all(j.verdict.good for j in judged)
     text = "\n".join(line for j in judged for line in _text(j))
     return {"version": VERSION, "good": good, "files": [_document(j) for j in judged]}, text, good
+
+
+def _images(
+    words: Sequence[str], images: Sequence[str], options: Mapping[str, str], context: Context, root: Path
+) -> tuple[dict[str, Any], str, bool]:
+    """Images, with the wheels that they must hold judged as ever."""
+    strange = [word for word in (*words, options.get("image", "")) if word and word not in images]
+    if strange:
+        raise UsageError(
+            f"{strange[0]} is no image", expected="oci:PATH[:TAG] or docker-archive:FILE; wheels in a call of their own"
+        )
+
+    def judge_wheels(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], str, bool]:
+        ask = _by_recipe(options, context, root, None)
+        judged = [ask(path) for path in paths]
+        text = "\n".join(line for each in judged for line in _text(each))
+        return [_document(each) for each in judged], text, all(each.verdict.good for each in judged)
+
+    return run_image_verb(images, options, context, root, judge_wheels)
 
 
 def _check(options: Mapping[str, str]) -> None:

@@ -1,0 +1,262 @@
+"""Layers laid over one another: each is read once as a stream, proven, and merged with its whiteouts."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import IO, Final, Protocol, cast
+
+import zstandard
+
+from builder.inspect.oci.facts import Entry, LayerFacts, Root, resolved
+from builder.inspect.oci.layout import Blob, Layout, damaged
+
+MAX_BYTES: Final = 64 << 30
+"""Unpacked bytes of one layer; the CUDA and torch layers together have 8 GB."""
+
+_CHUNK: Final = 1 << 20
+_KEPT_SIZE: Final = 16 << 20
+_HEAD: Final = 20
+_KEPT = re.compile(
+    r"etc/(?:passwd|group|os-release|ld\.so\.(?:conf|cache|preload)|ld\.so\.conf\.d/[^/]+)|usr/lib/os-release"
+    r"|.*\.dist-info/(?:RECORD|METADATA|WHEEL|INSTALLER|spark-wheels\.json)|.*/sbom\.cdx\.json|.*/pyvenv\.cfg"
+)
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+
+
+class _Stream(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(slots=True)
+class Merged:
+    """The file system as it grows, layer by layer."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
+
+    def root(self) -> Root:
+        """The finished file system."""
+        return Root(dict(sorted(self.entries.items())), {p: t for p, t in self.texts.items() if p in self.entries})
+
+
+@dataclass(slots=True)
+class _Layer:
+    """What one tar brings, in its order, before it is laid over the others."""
+
+    paths: list[tuple[str, Entry]] = field(default_factory=list)
+    hard: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    opaque: set[str] = field(default_factory=set)
+
+
+def lay(merged: Merged, layout: Layout, blob: Blob, diff_id: str, number: int) -> LayerFacts:
+    """Read one layer, prove digest and diff_id, and lay it over `merged`. Raises InspectError."""
+    where = f"{layout.place} {blob.digest}"
+    with layout.open(blob.digest) as stored:
+        packed = _Counted(stored, where)
+        plain = _Counted(_inflated(packed, where), where)
+        layer = _read(plain, where, number)
+        plain.drain()
+        packed.drain()
+    _prove(blob, packed, plain, diff_id, where)
+    _apply(merged, layer, where)
+    return LayerFacts(packed.digest, plain.digest, blob.media_type, packed.count, plain.count, len(layer.paths))
+
+
+def _prove(blob: Blob, packed: _Counted, plain: _Counted, diff_id: str, where: str) -> None:
+    if blob.digest.startswith("sha256:") and (packed.digest != blob.digest or blob.size not in {-1, packed.count}):
+        raise damaged(f"the layer's bytes are {packed.digest}, {packed.count} B, not what its descriptor names", where)
+    if plain.digest != diff_id:
+        raise damaged(f"the unpacked layer is {plain.digest}, the config says {diff_id or 'nothing'}", where)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that is digested and counted as it is read."""
+
+    def __init__(self, inner: _Stream, where: str) -> None:
+        self._inner, self._where, self._hash = inner, where, hashlib.sha256()
+        self.count = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._inner.read(size if 0 <= size <= _CHUNK else _CHUNK)
+        self._hash.update(data)
+        self.count += len(data)
+        if self.count > MAX_BYTES:
+            raise damaged(f"a layer goes on beyond {MAX_BYTES} B", self._where)
+        return data
+
+    def drain(self) -> None:
+        while self.read(_CHUNK):
+            pass
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+def _inflated(packed: _Stream, where: str) -> _Stream:
+    """By the first bytes, not by the media type: docker-archives do not say it, and some tools say it wrongly."""
+    head = packed.read(4)
+    pieces = _Joined(head, packed)
+    if head[:2] == b"\x1f\x8b":
+        return _Pieces(_gunzip(pieces, where))
+    if head == b"\x28\xb5\x2f\xfd":
+        reader = zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", pieces), read_across_frames=True)
+        return _Pieces(iter(lambda: reader.read(_CHUNK), b""))
+    return pieces
+
+
+class _Joined(io.RawIOBase):
+    """Bytes already read, then the rest."""
+
+    def __init__(self, head: bytes, rest: _Stream) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int = -1, /) -> bytes:
+        if self._head:
+            data, self._head = self._head, b""
+            return data
+        return self._rest.read(size)
+
+
+class _Pieces(io.RawIOBase):
+    """An iterator of pieces as a stream; a read may give less than asked for, but never nothing before the end."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._left = piece
+        count = len(self._left) if size < 0 else size
+        data, self._left = self._left[:count], self._left[count:]
+        return data
+
+
+def _gunzip(packed: _Stream, where: str) -> Iterator[bytes]:
+    """Members of a gzip stream, one after the other, in pieces of bounded size."""
+    machine = zlib.decompressobj(31)
+    left = b""
+    while True:
+        data = left or packed.read(_CHUNK)
+        if not data:
+            break
+        if machine.eof:
+            machine = zlib.decompressobj(31)
+        yield machine.decompress(data, _CHUNK)
+        left = machine.unconsumed_tail or machine.unused_data
+    while tail := machine.decompress(b"", _CHUNK):
+        yield tail
+    if not machine.eof:
+        raise damaged("its gzip stream ends early", where)
+
+
+class _Exact(io.RawIOBase):
+    """tarfile asks for exact amounts: gathers short reads."""
+
+    def __init__(self, inner: _Stream) -> None:
+        self._inner = inner
+
+    def read(self, size: int = -1, /) -> bytes:
+        parts, left = [], size
+        while left > 0 and (data := self._inner.read(left)):
+            parts.append(data)
+            left -= len(data)
+        return b"".join(parts)
+
+
+def _read(plain: _Stream, where: str, number: int) -> _Layer:
+    layer = _Layer()
+    with tarfile.open(fileobj=_Exact(plain), mode="r|", bufsize=_CHUNK) as tar:
+        for member in tar:
+            path = _inside(member.name, where)
+            if path:
+                _note(layer, tar, member, path, number)
+    return layer
+
+
+def _inside(name: str, where: str) -> str:
+    path = PurePosixPath(name.removeprefix("./"))
+    if path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise damaged(f"a layer holds {name!r}, which lies outside its root", where)
+    return "" if str(path) == "." else str(path)
+
+
+def _note(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, number: int) -> None:
+    folder, _, name = path.rpartition("/")
+    if name == _OPAQUE:
+        layer.opaque.add(folder)
+    elif name.startswith(_WHITEOUT):
+        layer.gone.add(f"{folder}/{name.removeprefix(_WHITEOUT)}".removeprefix("/"))
+    elif member.islnk():
+        layer.hard[path] = member.linkname
+        layer.paths.append((path, Entry("file", member.mode & 0o7777, layer=number)))
+    else:
+        entry = Entry(_kind(member), member.mode & 0o7777, (member.uid, member.gid), layer=number)
+        if entry.kind == "file":
+            entry = _file(layer, tar, member, path, entry)
+        layer.paths.append((path, replace(entry, target=member.linkname) if entry.kind == "link" else entry))
+
+
+def _kind(member: tarfile.TarInfo) -> str:
+    kinds = {"file": member.isreg(), "folder": member.isdir(), "link": member.issym()}
+    return next((kind for kind, true in kinds.items() if true), "device")
+
+
+def _file(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, entry: Entry) -> Entry:
+    stream = tar.extractfile(member)
+    digest, head, kept = hashlib.sha256(), b"", bytearray()
+    keep = member.size <= _KEPT_SIZE and _KEPT.fullmatch(path) is not None
+    while stream is not None and (data := stream.read(_CHUNK)):
+        digest.update(data)
+        head = head or data[:_HEAD]
+        if keep:
+            kept += data
+    if keep:
+        layer.texts[path] = bytes(kept)
+    return replace(entry, size=member.size, sha256=digest.hexdigest(), head=head)
+
+
+def _apply(merged: Merged, layer: _Layer, where: str) -> None:
+    """Whiteouts take from the layers below only, wherever they stand in the tar."""
+    if layer.gone or layer.opaque:
+        merged.entries = {p: e for p, e in merged.entries.items() if not _taken(p, layer)}
+    for path, entry in layer.paths:
+        folder, _, name = path.rpartition("/")
+        real = f"{resolved(merged.entries, folder)}/{name}".removeprefix("/")
+        _clear(merged, real, entry)
+        if path in layer.hard:
+            source = resolved(merged.entries, _inside(layer.hard[path], where))
+            original = merged.entries.get(source)
+            if original is None or original.kind == "folder":
+                raise damaged(f"{path} is a hard link to {layer.hard[path]!r}, which is no file", where)
+            merged.entries[real] = replace(original, layer=entry.layer)
+            merged.texts |= {real: merged.texts[source]} if source in merged.texts else {}
+        else:
+            merged.entries[real] = entry
+            merged.texts.pop(real, None)
+            merged.texts |= {real: layer.texts[path]} if path in layer.texts else {}
+
+
+def _taken(path: str, layer: _Layer) -> bool:
+    above = [str(parent) for parent in PurePosixPath(path).parents]
+    above[-1] = ""
+    return path in layer.gone or any(p in layer.gone or p in layer.opaque for p in above)
+
+
+def _clear(merged: Merged, path: str, entry: Entry) -> None:
+    """A folder that gives way to something else takes along what was in it."""
+    before = merged.entries.get(path)
+    if before is not None and before.kind == "folder" and entry.kind != "folder":
+        merged.entries = {p: e for p, e in merged.entries.items() if not p.startswith(f"{path}/")}

@@ -1,0 +1,193 @@
+"""Blobs of an image by digest: an OCI layout folder, or the tar that `docker save` writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from builder.errors import InspectError
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_SMALL = 16 << 20
+_INDEXES = frozenset(
+    {"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"}
+)
+_MANIFESTS = frozenset(
+    {"application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"}
+)
+_REF_NAME = "org.opencontainers.image.ref.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What a descriptor promises: digest, bytes (-1: not said) and media type."""
+
+    digest: str
+    size: int
+    media_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the blobs are; `open` gives the stored bytes, unchecked."""
+
+    place: Path
+    archive: bool = False
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """A stored file by its digest or, in a docker-archive, its member name. Raises InspectError."""
+        if not self.archive:
+            with (self.place / "blobs" / "sha256" / name.removeprefix("sha256:")).open("rb") as stream:
+                yield stream
+            return
+        with tarfile.open(self.place, "r:") as tar:
+            member = tar.extractfile(name)
+            if member is None:
+                raise damaged(f"{name} is no file", str(self.place))
+            yield member
+
+    def read(self, blob: Blob) -> bytes:
+        """A small blob, held against its digest and size. Raises InspectError."""
+        where = f"{self.place} {blob.digest}"
+        if _DIGEST.fullmatch(blob.digest) is None:
+            raise damaged(f"{blob.digest!r} is no sha256 digest", str(self.place))
+        with self.open(blob.digest) as stream:
+            data = stream.read(_SMALL + 1)
+        if len(data) > _SMALL:
+            raise damaged(f"it is over {_SMALL} B", where)
+        if f"sha256:{hashlib.sha256(data).hexdigest()}" != blob.digest or blob.size not in {-1, len(data)}:
+            raise damaged(f"a blob of {len(data)} B is not what its descriptor names", where)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The image picked out of a layout: its manifest's digest, the manifest, and the config."""
+
+    digest: str
+    config_digest: str
+    config: Mapping[str, Any]
+    annotations: Mapping[str, str]
+    layers: tuple[Blob, ...]
+
+
+def damaged(what: str, where: str) -> InspectError:
+    """The error for an image that is not whole."""
+    return InspectError(what, where=where, expected="a whole image", remedy="pull or build the image again")
+
+
+def find_image(layout: Layout, tag: str, platform: str) -> Found:
+    """The image of that tag (empty: the only one) and platform (`linux/arm64`). Raises InspectError."""
+    return _docker_image(layout) if layout.archive else _oci_image(layout, tag, platform)
+
+
+def _oci_image(layout: Layout, tag: str, platform: str) -> Found:
+    index = layout.place / "index.json"
+    if not index.is_file():
+        raise InspectError(
+            "this is no OCI layout: it has no index.json",
+            where=str(layout.place),
+            expected="a folder with index.json and blobs/sha256",
+            remedy="make one with skopeo copy docker://NAME@sha256:… oci:PATH",
+        )
+    descriptors = _descriptors(_json(index.read_bytes(), str(index)), str(index))
+    named = [d for d in descriptors if not tag or d.get("annotations", {}).get(_REF_NAME) == tag]
+    blob = _chosen(layout, named, tag, platform)
+    manifest = _json(layout.read(blob), blob.digest)
+    config = _blob(manifest.get("config"), blob.digest)
+    return Found(
+        digest=blob.digest,
+        config_digest=config.digest,
+        config=_json(layout.read(config), config.digest),
+        annotations=_strings(manifest.get("annotations")),
+        layers=tuple(_blob(entry, blob.digest) for entry in _list(manifest, "layers", blob.digest)),
+    )
+
+
+def _chosen(layout: Layout, named: list[Mapping[str, Any]], tag: str, platform: str, depth: int = 2) -> Blob:
+    """Walk indexes down to the one manifest of the platform."""
+    images = [d for d in named if d.get("mediaType") in _INDEXES | _MANIFESTS and not _is_artifact(d)]
+    if len(images) > 1:
+        images = [d for d in images if _platform(d) == platform]
+    if len(images) != 1:
+        wanted = f"{tag or 'image'} for {platform}"
+        said = ", ".join(d.get("annotations", {}).get(_REF_NAME, str(d.get("digest"))) for d in named)
+        raise InspectError(
+            f"the layout has {len(images)} of {wanted}",
+            where=str(layout.place),
+            expected=f"exactly one; it has {said or 'nothing of that name'}",
+            remedy="name one with oci:PATH:TAG",
+        )
+    blob = _blob(images[0], str(layout.place))
+    if images[0]["mediaType"] in _MANIFESTS:
+        return blob
+    if depth == 0:
+        raise damaged("indexes within indexes within indexes", blob.digest)
+    inner = _json(layout.read(blob), blob.digest)
+    return _chosen(layout, _descriptors(inner, blob.digest), "", platform, depth - 1)
+
+
+def _is_artifact(descriptor: Mapping[str, Any]) -> bool:
+    return bool(descriptor.get("artifactType")) or _platform(descriptor) == "unknown/unknown"
+
+
+def _platform(descriptor: Mapping[str, Any]) -> str:
+    stated = descriptor.get("platform") or {}
+    return f"{stated.get('os', '')}/{stated.get('architecture', '')}"
+
+
+def _docker_image(layout: Layout) -> Found:
+    """`docker save`: manifest.json names the config and the layers; the config's diff_ids prove the layers."""
+    with layout.open("manifest.json") as stream:
+        listed = json.loads(stream.read(_SMALL))
+    if not isinstance(listed, list) or len(listed) != 1:
+        raise damaged("manifest.json does not list exactly one image", str(layout.place))
+    with layout.open(str(listed[0]["Config"])) as stream:
+        data = stream.read(_SMALL)
+    config = _json(data, str(listed[0]["Config"]))
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    layers = tuple(Blob(str(name), -1) for name in listed[0]["Layers"])
+    return Found("", digest, config, {}, layers)
+
+
+def _json(data: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"it is no JSON ({error})", where) from error
+    if not isinstance(value, dict):
+        raise damaged("it is no JSON object", where)
+    return value
+
+
+def _list(value: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    found = value.get(key)
+    if not isinstance(found, list):
+        raise damaged(f"it has no list of {key}", where)
+    return found
+
+
+def _descriptors(index: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    found = _list(index, "manifests", where)
+    if not all(isinstance(each, dict) for each in found):
+        raise damaged("a descriptor is no object", where)
+    return found
+
+
+def _blob(value: object, where: str) -> Blob:
+    if not isinstance(value, dict) or _DIGEST.fullmatch(str(value.get("digest"))) is None:
+        raise damaged("a descriptor has no sha256 digest", where)
+    size = value.get("size", -1)
+    return Blob(value["digest"], size if isinstance(size, int) else -1, str(value.get("mediaType", "")))
+
+
+def _strings(value: object) -> dict[str, str]:
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}

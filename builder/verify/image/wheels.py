@@ -1,0 +1,129 @@
+"""The wheels of an image: every installed file held against RECORD, and against the wheel that was verified."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from builder.errors import InspectError
+from builder.inspect.oci import ContainerFacts, Root
+from builder.inspect.oci.contract import record_lines
+from builder.model import Finding
+
+_SITE = re.compile(r"(?P<site>.*/site-packages)/(?P<info>[^/]+\.dist-info)/RECORD")
+_REWRITTEN = re.compile(r"[^/]+\.dist-info/(?:RECORD|INSTALLER|REQUESTED|direct_url\.json)")
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A wheel as the image must have it: what it is called, and its RECORD (path → `sha256=…`, size)."""
+
+    name: str
+    version: str
+    filename: str
+    lines: Mapping[str, tuple[str, str]]
+
+    @property
+    def info(self) -> str:
+        """Its .dist-info folder."""
+        return next(path.partition("/")[0] for path in self.lines if path.partition("/")[0].endswith(".dist-info"))
+
+
+def installed_of(path: Path) -> Installed:
+    """Read a wheel's RECORD. Raises InspectError when it has none."""
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+        with zipfile.ZipFile(path) as archive:
+            record = next(n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", n))
+            lines = record_lines(archive.read(record).decode())
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
+        raise InspectError(f"this wheel has no readable RECORD ({error})", where=str(path)) from error
+    return Installed(name, str(version), path.name, lines)
+
+
+def wheel_findings(image: ContainerFacts, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
+    """Files that differ from RECORD, files of no RECORD, and verified wheels that are not what is installed."""
+    records = _records(image.root)
+    for site, folders in records.items():
+        yield from _against_record(image.root, site, folders)
+        yield from _strays(image.root, site, folders)
+    for wheel in wheels:
+        yield from _against_wheel(image.root, records, wheel)
+
+
+def _records(root: Root) -> dict[str, dict[str, Mapping[str, tuple[str, str]]]]:
+    """site-packages → .dist-info folder → RECORD's lines."""
+    found: dict[str, dict[str, Mapping[str, tuple[str, str]]]] = {}
+    for path in root.texts:
+        match = _SITE.fullmatch(path)
+        if match:
+            found.setdefault(match["site"], {})[match["info"]] = record_lines(root.text(path) or "")
+    return found
+
+
+def _against_record(root: Root, site: str, folders: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Finding]:
+    for info, lines in folders.items():
+        wrong = [path for path, (digest, _) in lines.items() if not _same(root, f"{site}/{path}", digest)]
+        if wrong:
+            yield _finding("image-record", f"{site}/{info}", wrong, "is not what its RECORD says")
+
+
+def _strays(root: Root, site: str, folders: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Finding]:
+    known = {root.real(f"{site}/{path}") for lines in folders.values() for path in lines}
+    loose = sorted(
+        path.removeprefix(f"{site}/")
+        for path in root.below(site)
+        if root.entries[path].kind != "folder" and path not in known
+    )
+    if loose:
+        yield _finding("image-stray", site, loose, "belongs to no installed wheel")
+
+
+def _against_wheel(
+    root: Root, records: Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]], wheel: Installed
+) -> Iterator[Finding]:
+    sites = [site for site, folders in records.items() if wheel.info in folders]
+    if len(sites) != 1:
+        named = {info: canonicalize_name(info.partition("-")[0]) for folders in records.values() for info in folders}
+        others = sorted(info for info, name in named.items() if name == canonicalize_name(wheel.name))
+        there = ", ".join(others) or "nothing"
+        message = f"{wheel.filename} is installed {len(sites)} times; of that project there is {there}"
+        yield Finding("image-wheel", wheel.name, message, "build the image again from the verified wheels")
+        return
+    wrong = [
+        path
+        for path, (digest, _) in wheel.lines.items()
+        if not _REWRITTEN.fullmatch(path) and not _same(root, f"{sites[0]}/{path}", digest) and ".data/" not in path
+    ]
+    if wrong:
+        yield _finding("image-wheel", wheel.filename, wrong, "is not the verified wheel's")
+
+
+def _same(root: Root, path: str, digest: str) -> bool:
+    """True when the file is there with that digest; a line without one asks only that it is there."""
+    entry = root.entry(path)
+    if entry is None or entry.kind != "file":
+        return False
+    kind, _, value = digest.partition("=")
+    if not value:
+        return True
+    try:
+        return kind == "sha256" and base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex() == entry.sha256
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _finding(rule: str, where: str, paths: list[str], what: str) -> Finding:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return Finding(
+        rule, where, f"{', '.join(paths[:_SHOWN])}{more} {what}", "build the image again; change wheels, never images"
+    )
