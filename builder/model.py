@@ -92,6 +92,16 @@ class Contains:
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """A change that others carry and upstream made unnecessary, as long as every probe holds on upstream's tree."""
+
+    name: str
+    reason: str
+    probe: tuple[str, ...]
+    bug: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
     """One wheel to build: upstream pins, patches and the parts wanted.
 
@@ -119,6 +129,7 @@ class Package:
     requires: tuple[str, ...] = ()
     git_tree: str = ""
     contains: tuple[Contains, ...] = ()
+    superseded: tuple[Superseded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from builder.patches.promises import Promise, broken_promises, promises
 from builder.patches.pulls import Pull, prove
 from builder.patches.radar import Release
 from builder.patches.render import render
+from builder.patches.result import Result, result_of
 from builder.patches.series import apply_series
 from builder.patches.step import Step
-from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, status
+from builder.patches.verbs import Bench, Sources, overlaps, radar, run_verb, standings, status
 
 __all__ = [
     "Bench",
@@ -18,6 +19,7 @@ __all__ = [
     "Promise",
     "Pull",
     "Release",
+    "Result",
     "Sources",
     "Step",
     "apply_series",
@@ -28,6 +30,8 @@ __all__ = [
     "prove",
     "radar",
     "render",
+    "result_of",
     "run_verb",
+    "standings",
     "status",
 ]

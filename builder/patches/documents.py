@@ -8,11 +8,15 @@ from builder.patches.load import Patch
 from builder.patches.overlap import Overlap
 from builder.patches.radar import Radar, Track
 from builder.patches.refresh import Refresh
+from builder.patches.result import Result
 from builder.patches.state import REASONS, HunkVerdict, PatchVerdict
 from builder.patches.step import Step
+from builder.patches.superseded import Watch
 from builder.patches.trace import Explanation
 
 Document = dict[str, object]
+Standing = tuple[Watch, PatchVerdict]
+"""A change that nobody carries, and what it is on a tree."""
 
 
 def verdict_of(verdict: PatchVerdict) -> Document:
@@ -54,15 +58,43 @@ def status_of(
     steps: Sequence[Step],
     explained: Iterable[tuple[str, Explanation]],
     unlisted: Sequence[str],
+    standings: Sequence[Standing] = (),
+    result: Result | None = None,
 ) -> Document:
-    """One package's series on one release."""
+    """One package's series on one release; `result` only where the recipe says what must come of it."""
+    verdicts = [*(step.verdict for step in steps), *(verdict for _, verdict in standings)]
     return {
         "package": package,
         "release": version,
-        "good": all(step.verdict.state.good for step in steps),
+        "good": all(verdict.state.good for verdict in verdicts) and (result is None or result.matches),
+        "superseded": [standing_of(watch, verdict) for watch, verdict in standings],
+        "result_tree": None if result is None else result_tree_of(result),
         "patches": [verdict_of(step.verdict) | header_of(step.patch) for step in steps],
         "explanations": [explanation_of(file, item) for file, item in explained],
         "unlisted": list(unlisted),
+    }
+
+
+def standing_of(watch: Watch, verdict: PatchVerdict) -> Document:
+    """What a change that nobody carries is: `superseded`, or `needed` with the probes that do not hold."""
+    return {
+        "name": watch.name,
+        "state": verdict.state.value,
+        "meaning": REASONS.get(verdict.reason, ""),
+        "reason": watch.entry.reason,
+        "bug": watch.entry.bug,
+        "probe": list(watch.entry.probe),
+        "failed": list(verdict.failed),
+    }
+
+
+def result_tree_of(result: Result) -> Document:
+    """The tree that the series gives, against the recipe's; `message` and `next` are "" where they are the same."""
+    return {
+        "expected": result.expected,
+        "found": result.found,
+        "message": result.message,
+        "next": result.remedy,
     }
 
 
@@ -116,6 +148,7 @@ def radar_of(radar: Radar) -> Document:
         "pinned": radar.pinned,
         "releases": list(radar.releases),
         "patches": [_track(radar, track) for track in radar.tracks],
+        "superseded": [_track(radar, track) for track in radar.superseded],
     }
 
 

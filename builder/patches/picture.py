@@ -15,6 +15,7 @@ _COLOURS = {
     State.SUPERSEDED: "#8250df",
     State.CONFLICT: "#cf222e",
     State.MALFORMED: "#57606a",
+    State.NEEDED: "#bf8700",
 }
 _CELL, _ROW, _LEFT, _TOP = 26, 24, 300, 78
 
@@ -22,7 +23,8 @@ _CELL, _ROW, _LEFT, _TOP = 26, 24, 300, 78
 def picture(radar: Radar) -> str:
     """The SVG text. Cells have a title with the exact state; the pinned release is marked."""
     width = _LEFT + _CELL * len(radar.releases) + 20
-    height = _TOP + _ROW * len(radar.tracks) + 44
+    tracks = (*radar.tracks, *radar.superseded)
+    height = _TOP + _ROW * len(tracks) + 44
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
@@ -30,7 +32,7 @@ def picture(radar: Radar) -> str:
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
             f'<text x="12" y="24" class="name">{escape(radar.package)}</text>',
             *_heads(radar),
-            *(line for row, track in enumerate(radar.tracks) for line in _row(radar, row, track)),
+            *(line for row, track in enumerate(tracks) for line in _row(radar, row, track)),
             *_legend(height - 14),
             "</svg>",
             "",

@@ -10,6 +10,7 @@ r"""Declarative questions about a tree or a wheel: PATH[@SCOPE]: [not] KIND [ARG
     csrc/common.hpp: not text == 1200
     CMakeLists.txt: regex CUDA_SUPPORTED_ARCHS.*12\.1
     vllm/old.py: not exists
+    vllm/new.py|vllm/old.py: def same   (the first of them that is there)
 
 SCOPE is a function or class by its dotted name; `text` and `regex` work on any file, the others
 read Python. A value may be put in double quotes. A file that is not there answers no, so that
@@ -51,9 +52,14 @@ class Probe:
     kind: str
     argument: str
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the file may be, in the order in which it is looked for."""
+        return tuple(self.path.split("|"))
+
     def holds(self, read: Reader) -> bool:
         """The answer on the files that `read` gives."""
-        data = read(self.path)
+        data = next((data for path in self.paths if (data := read(path)) is not None), None)
         if self.kind == "exists":
             return (data is not None) != self.negated
         if data is None:
@@ -131,7 +137,7 @@ def parse_probe(text: str) -> Probe:
         raise ProbeError(f"unknown kind {kind!r}; known are {', '.join(_KINDS)}")
     if bool(argument) == (kind == "exists"):
         raise ProbeError("exists takes no argument" if argument else f"{kind} needs an argument")
-    if kind in _PYTHON and not match["path"].endswith(".py"):
+    if kind in _PYTHON and not all(path.endswith(".py") for path in match["path"].split("|")):
         raise ProbeError(f"{kind} reads Python, and {match['path']} is none; use text or regex")
     _check_argument(kind, argument)
     return Probe(text.strip(), match["path"].strip(), match["scope"] or "", bool(match["no"]), kind, argument)

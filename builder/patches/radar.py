@@ -16,6 +16,7 @@ from builder.patches.load import Patch
 from builder.patches.series import judge_patch
 from builder.patches.state import PatchVerdict, State
 from builder.patches.step import Step
+from builder.patches.superseded import Watch
 from builder.patches.view import Blobs, File, View
 from builder.store import Store, key_of, sha256_of
 
@@ -30,10 +31,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One patch over all releases, oldest first.
+    """One patch, or one change that nobody carries, over all releases, oldest first.
 
     `fits` are the releases where it applies; `breaks_at` is the first after the pin where it is in
-    conflict; `contained_from` and `superseded_from` are the releases from which on, up to the
+    conflict, or needed after all; `contained_from` and `superseded_from` are the releases from which on, up to the
     newest, it is one or the other. "" where there is none.
     """
 
@@ -48,12 +49,13 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Radar:
-    """The table: releases oldest first, one track a patch in series order."""
+    """The table: releases oldest first, one track a patch in series order; `superseded` are those of no patch."""
 
     package: str
     pinned: str
     releases: tuple[str, ...]
     tracks: tuple[Track, ...]
+    superseded: tuple[Track, ...] = ()
 
 
 def radar_of(
@@ -63,6 +65,7 @@ def radar_of(
     blobs: Blobs,
     releases: Sequence[Release],
     store: Store | None = None,
+    watched: Sequence[Watch] = (),
 ) -> Radar:
     """Judge the series on each release. A patch is judged once for all releases with the same files.
 
@@ -71,20 +74,37 @@ def radar_of(
     """
     ordered = sorted(releases, key=lambda release: Version(release.version))
     memo = _Memo()
-    table = [_row(patches, blobs, release, memo, store) for release in ordered]
+    series = _Series(tuple(patches), tuple(watched))
+    table = [_row(series, blobs, release, memo, store) for release in ordered]
     versions = tuple(release.version for release in ordered)
-    tracks = tuple(_track(patch, [row[n] for row in table], versions, pinned) for n, patch in enumerate(patches))
-    return Radar(package, pinned, versions, tracks)
+    texts = [patch.header.description for patch in patches] + [watch.entry.reason for watch in watched]
+    named = list(zip(series.parts, texts, strict=True))
+    tracks = tuple(
+        _track(name, text, [row[n] for row in table], versions, pinned) for n, ((name, _), text) in enumerate(named)
+    )
+    return Radar(package, pinned, versions, tracks[: len(patches)], tracks[len(patches) :])
 
 
-def _row(
-    patches: Sequence[Patch], blobs: Blobs, release: Release, memo: _Memo, store: Store | None
-) -> list[PatchVerdict]:
-    key = key_of([_engine(), release.tree, [(patch.file, patch.sha256) for patch in patches]])
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """What is judged on each release: the patches one upon the other, the rest on upstream's tree."""
+
+    patches: tuple[Patch, ...]
+    watched: tuple[Watch, ...]
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Name and digest of each, patches first."""
+        return (*((p.file, p.sha256) for p in self.patches), *((w.name, w.sha256) for w in self.watched))
+
+
+def _row(series: _Series, blobs: Blobs, release: Release, memo: _Memo, store: Store | None) -> list[PatchVerdict]:
+    key = key_of([_engine(), release.tree, series.parts])
     kept = store.record("radar", key) if store is not None else None
     if kept is not None:
-        return [_read(patch, kept[patch.file]) for patch in patches]
-    row = _one_release(patches, blobs, release, memo)
+        return [_read(name, sha256, kept[name]) for name, sha256 in series.parts]
+    row = _one_release(series.patches, blobs, release, memo)
+    row += [memo.ask(watch, View(blobs, release.tree)) for watch in series.watched]
     if store is not None:
         store.keep_record("radar", key, {verdict.file: _written(verdict) for verdict in row})
     return row
@@ -94,9 +114,9 @@ def _written(verdict: PatchVerdict) -> dict[str, object]:
     return {"state": verdict.state.value, "offset": verdict.offset, "reason": verdict.reason, "group": verdict.group}
 
 
-def _read(patch: Patch, kept: Any) -> PatchVerdict:  # noqa: ANN401  JSON that _written made
+def _read(name: str, sha256: str, kept: Any) -> PatchVerdict:  # noqa: ANN401  JSON that _written made
     state = State(kept["state"])
-    return PatchVerdict(patch.file, patch.sha256, state, kept["offset"], kept["reason"], group=kept["group"])
+    return PatchVerdict(name, sha256, state, kept["offset"], kept["reason"], group=kept["group"])
 
 
 @cache
@@ -120,6 +140,14 @@ class _Memo:
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[PatchVerdict, Mapping[str, File | None]]] = {}
+        self._asked: dict[object, PatchVerdict] = {}
+
+    def ask(self, watch: Watch, view: View) -> PatchVerdict:
+        paths = sorted({path for probe in watch.probes for path in probe.paths})
+        key = (watch.name, tuple((path, view.entry(path)) for path in paths))
+        if key not in self._asked:
+            self._asked[key] = watch.verdict(view)
+        return self._asked[key]
 
     def judge(self, patch: Patch, view: View) -> Step:
         key = (patch.file, self._inputs(patch, view))
@@ -136,19 +164,18 @@ class _Memo:
     @staticmethod
     def _inputs(patch: Patch, view: View) -> tuple[tuple[str, Entry | None, str], ...]:
         probes = (*patch.header.expects, *patch.header.superseded_when)
-        paths = sorted({*patch.diff.paths, *(probe.path for probe in probes)})
+        paths = sorted({*patch.diff.paths, *(path for probe in probes for path in probe.paths)})
         return tuple((path, view.entry(path), view.blocked(path)) for path in paths)
 
 
-def _track(patch: Patch, verdicts: Sequence[PatchVerdict], versions: Sequence[str], pinned: str) -> Track:
+def _track(name: str, text: str, verdicts: Sequence[PatchVerdict], versions: Sequence[str], pinned: str) -> Track:
     after = [index for index, version in enumerate(versions) if Version(version) > Version(pinned)]
-    broken = (State.CONFLICT, State.MALFORMED)
     return Track(
-        file=patch.file,
-        description=patch.header.description,
+        file=name,
+        description=text,
         verdicts=tuple(verdicts),
         fits=tuple(version for version, verdict in zip(versions, verdicts, strict=True) if verdict.state.applies),
-        breaks_at=next((versions[index] for index in after if verdicts[index].state in broken), ""),
+        breaks_at=next((versions[index] for index in after if not verdicts[index].state.good), ""),
         contained_from=_from(State.CONTAINED, verdicts, versions),
         superseded_from=_from(State.SUPERSEDED, verdicts, versions),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from builder.patches.explain import side_by_side
 from builder.report import counted
 
-_SHORT = {"clean": "ok", "contained": "up", "superseded": "sup", "conflict": "X", "malformed": "bad"}
+_SHORT = {"clean": "ok", "contained": "up", "superseded": "sup", "conflict": "X", "malformed": "bad", "needed": "!"}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -19,14 +19,23 @@ def render(document: dict[str, Any]) -> str:
 
 def _status(package: dict[str, Any]) -> Iterator[str]:
     yield f"{package['package']} {package['release']}: {counted(len(package['patches']), 'patch', 'patches')}"
-    width = max((len(patch["file"]) for patch in package["patches"]), default=0)
+    names = [patch["file"] for patch in package["patches"]] + [item["name"] for item in package["superseded"]]
+    width = max((len(name) for name in names), default=0)
     for patch in package["patches"]:
         yield f"  {patch['file']:<{width}}  {patch['label']}".rstrip() + (
             f" (together with {patch['with']})" if patch["with"] else ""
         )
         yield from _details(patch)
+    for item in package["superseded"]:
+        yield f"  {item['name']:<{width}}  {item['state']}: {item['reason']}"
+        yield from (f"      does not hold: {text}" for text in item["failed"])
     for item in package["explanations"]:
         yield from _explanation(item)
+    result = package["result_tree"]
+    if result and result["message"]:
+        yield f"  {result['message']}"
+        yield f"      expected {result['expected']}, found {result['found']}"
+        yield f"      next: {result['next']}"
     if package["unlisted"]:
         yield f"  not in the recipe: {', '.join(package['unlisted'])}"
 
@@ -74,17 +83,17 @@ def _overlap(package: dict[str, Any]) -> Iterator[str]:
 
 def _radar(package: dict[str, Any]) -> Iterator[str]:
     yield f"{package['package']}, pinned at {package['pinned']}"
-    names = [patch["file"] for patch in package["patches"]]
-    width = max((len(name) for name in names), default=0)
+    rows = [*package["patches"], *package["superseded"]]
+    width = max((len(row["file"]) for row in rows), default=0)
     columns = [max(len(version), 5) for version in package["releases"]]
     heads = (f"{version:>{size}}" for version, size in zip(package["releases"], columns, strict=True))
     yield f"  {'':<{width}}  {' '.join(heads)}"
-    for patch in package["patches"]:
-        cells = (f"{_cell(patch['states'][v]):>{n}}" for v, n in zip(package["releases"], columns, strict=True))
-        yield f"  {patch['file']:<{width}}  {' '.join(cells)}"
-    yield "  ok clean · +n/-n offset · up contained upstream · sup superseded · X conflict · bad malformed"
-    for patch in package["patches"]:
-        yield f"  {patch['file']}: {_fate(patch)}"
+    for row in rows:
+        cells = (f"{_cell(row['states'][v]):>{n}}" for v, n in zip(package["releases"], columns, strict=True))
+        yield f"  {row['file']:<{width}}  {' '.join(cells)}"
+    yield "  ok clean · +n/-n offset · up contained upstream · sup superseded · X conflict · bad malformed · ! needed"
+    yield from (f"  {patch['file']}: {_fate(patch)}" for patch in package["patches"])
+    yield from (f"  {item['file']}: {_standing(item)}" for item in package["superseded"])
 
 
 def _cell(cell: dict[str, Any]) -> str:
@@ -99,6 +108,14 @@ def _fate(patch: dict[str, Any]) -> str:
         f"superseded from {patch['superseded_from']}" if patch["superseded_from"] else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _standing(item: dict[str, Any]) -> str:
+    """Where a change that nobody carries is superseded, and where it would be needed."""
+    found: dict[str, list[str]] = {"superseded": [], "needed": []}
+    for version, cell in item["states"].items():
+        found[cell["state"]].append(version)
+    return ", ".join(f"{word} in {_span(versions)}" for word, versions in found.items() if versions)
 
 
 def _span(versions: list[str]) -> str:

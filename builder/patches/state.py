@@ -18,6 +18,7 @@ class State(StrEnum):
     SUPERSEDED = "superseded"
     CONFLICT = "conflict"
     MALFORMED = "malformed"
+    NEEDED = "needed"
 
     @property
     def applies(self) -> bool:
@@ -27,7 +28,7 @@ class State(StrEnum):
     @property
     def good(self) -> bool:
         """True unless it stops a series."""
-        return self not in {State.CONFLICT, State.MALFORMED}
+        return self not in {State.CONFLICT, State.MALFORMED, State.NEEDED}
 
 
 REASONS = {
@@ -49,6 +50,7 @@ REASONS = {
     "expects": "what it promises to make true is not true after applying it",
     "syntax": "a Python file no longer parses after applying it",
     "series": "a patch that it needs did not apply",
+    "unmet": "what superseded it is not in this tree, and no patch carries it",
 }
 """Why a hunk or patch is in conflict, by its short code."""
 

@@ -19,16 +19,18 @@ from builder.errors import UsageError
 from builder.git import Objects
 from builder.model import Package, Recipe, SourceTree
 from builder.patches import documents
-from builder.patches.documents import Document
+from builder.patches.documents import Document, Standing
 from builder.patches.load import load_series, unlisted
 from builder.patches.overlap import Overlap, overlaps_of
 from builder.patches.picture import picture
 from builder.patches.radar import Radar, Release, radar_of
 from builder.patches.refresh import RESUME, Refresh, resume, start, under_way
+from builder.patches.result import result_of
 from builder.patches.series import judge_series
 from builder.patches.step import Step
+from builder.patches.superseded import watches
 from builder.patches.trace import Explanation, Past, explanations
-from builder.patches.view import Blobs
+from builder.patches.view import Blobs, View
 from builder.store import atomic_write
 
 _OPTIONS = {
@@ -100,6 +102,15 @@ def status(
     return tuple(_moved(step, items) for step, items in told), explained
 
 
+def standings(package: Package, source: SourceTree) -> tuple[Standing, ...]:
+    """What upstream's tree says of each change that the recipe lists as superseded.
+
+    Raises PatchError for a probe that cannot be understood.
+    """
+    view = View(Blobs(Objects(source.git_dir)), source.tree)
+    return tuple((watch, watch.verdict(view)) for watch in watches(package.superseded))
+
+
 def _moved(step: Step, items: Sequence[Explanation]) -> Step:
     """A step whose missing files were all found by likeness is in state `moved`, too."""
     gone = [item for item in items if item.verdict.reason == "missing"]
@@ -117,7 +128,8 @@ def overlaps(package: Package, source: SourceTree, root: Path) -> tuple[Overlap,
 def radar(package: Package, context: Context, releases: Sequence[Release], root: Path) -> Radar:
     """The whole series against releases whose trees are in the package's repository of the store."""
     blobs = Blobs(Objects(context.store.git_dir(package.name)))
-    return radar_of(package.name, package.version, load_series(package, root), blobs, releases, context.store)
+    series, watched = load_series(package, root), watches(package.superseded)
+    return radar_of(package.name, package.version, series, blobs, releases, context.store, watched)
 
 
 def _check(verb: str, rest: Sequence[str], options: dict[str, str]) -> None:
@@ -176,7 +188,15 @@ def _status(package: Package, options: dict[str, str], _word: str, bench: Bench)
         past = Past(Blobs(Objects(there.git_dir)), *ends, releases=(ends[0], *releases, ends[1]))
         source, version = there, target.version
     steps, explained = status(package, source, bench.root, past=past)
-    return documents.status_of(package.name, version, steps, explained, unlisted(package, bench.root))
+    return documents.status_of(
+        package.name,
+        version,
+        steps,
+        explained,
+        unlisted(package, bench.root),
+        standings(package, source),
+        None if to else result_of(package, source, steps),
+    )
 
 
 def _overlap(package: Package, _options: dict[str, str], _word: str, bench: Bench) -> Document:

@@ -26,7 +26,7 @@ from builder.recipe.problems import Problem, did_you_mean, listed
 
 PINS = ("version", "commit", "git", "sdist", "sha256", "tree", "result_tree")
 VERIFY_TABLES = ("instructions", "exceptions")
-INHERITED = (*PINS, "git_tree", "patches", "vendored", "contains")
+INHERITED = (*PINS, "git_tree", "patches", "vendored", "contains", "superseded")
 _Table = Mapping[str, object]
 
 
@@ -47,7 +47,7 @@ def _all(raw: _Table, root: Path) -> Iterator[tuple[str, str]]:
     for package in _tables(raw, "package"):
         label = f"[[package]] {_text(package, 'name')}"
         faults = (_pins(package), _source(raw, package), _patches(package, root), _files(raw, package), _refs(package))
-        for group in faults:
+        for group in (*faults, _superseded(package)):
             yield from ((label, text) for text in group)
     yield from (("[toolchain]", text) for text in _lock(raw, root))
     yield from (("[target]", text) for text in _archs(raw))
@@ -132,6 +132,12 @@ def _refs(package: _Table) -> Iterator[str]:
     for external in _tables(package, "externals"):
         if ("commit" in external) == ("tag" in external):
             yield f"externals {_text(external, 'name')}: give either 'commit' or 'tag'"
+
+
+def _superseded(package: _Table) -> Iterator[str]:
+    names = [_text(entry, "name") for entry in _tables(package, "superseded")]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"superseded: {name} is named twice"
 
 
 def _lock(raw: _Table, root: Path) -> Iterator[str]:

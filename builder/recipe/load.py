@@ -8,12 +8,31 @@ import re
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.model import Arch, Contains, External, ImagePin, Package, Prebuilt, Recipe, Target, ToolchainPin
+from builder.model import (
+    Arch,
+    Contains,
+    External,
+    ImagePin,
+    Package,
+    Prebuilt,
+    Recipe,
+    Superseded,
+    Target,
+    ToolchainPin,
+)
 from builder.recipe.checks import INHERITED, cross_faults, name_faults
 from builder.recipe.extend import Raw, merged, narrowed
 from builder.recipe.problems import Problem, did_you_mean, listed, raise_for, read_toml
 from builder.recipe.structure import faults
-from builder.recipe.tables import ContainsTable, ExternalTable, ImageTable, PackageTable, PrebuiltTable, RecipeFile
+from builder.recipe.tables import (
+    ContainsTable,
+    ExternalTable,
+    ImageTable,
+    PackageTable,
+    PrebuiltTable,
+    RecipeFile,
+    SupersededTable,
+)
 from builder.store import key_of, sha256_of
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -120,6 +139,7 @@ def _package(table: PackageTable, file: RecipeFile, root: Path) -> Package:
     return Package(
         name=table.name,
         contains=tuple(_contains(entry) for entry in pins.pop("contains") or ()),
+        superseded=tuple(_superseded(entry) for entry in pins.pop("superseded") or ()),
         git_tree=pins.pop("git_tree") or "",
         **pins,
         patches=patches,
@@ -145,6 +165,10 @@ def _prebuilt(table: PrebuiltTable | None) -> Prebuilt | None:
 
 def _contains(table: ContainsTable) -> Contains:
     return Contains(table.pr, table.commit, tuple(table.probe), table.sha256 or "")
+
+
+def _superseded(table: SupersededTable) -> Superseded:
+    return Superseded(table.name, table.reason, tuple(table.probe), table.bug or "")
 
 
 def _external(table: ExternalTable) -> External:

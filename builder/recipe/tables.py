@@ -174,6 +174,18 @@ class ContainsTable(Table):
     sha256: Sha256 | None = None
 
 
+class SupersededTable(Table):
+    """A change that others carry and nobody here: superseded where every probe holds on upstream's tree, else needed.
+
+    `bug` is where upstream tells of it.
+    """
+
+    name: Annotated[str, _shaped(_NAME, "lower-case words joined by dashes"), _described(f"^{_NAME}$")]
+    reason: Annotated[str, Field(min_length=1)]
+    probe: Annotated[list[Annotated[str, Field(min_length=1)]], AfterValidator(distinct), Field(min_length=1)]
+    bug: Annotated[str, Field(min_length=1)] | None = None
+
+
 class PackageTable(Table):
     """One wheel to build. With `source` the upstream pins are that package's and must not be repeated."""
 
@@ -191,6 +203,7 @@ class PackageTable(Table):
     components: Annotated[list[Component], AfterValidator(distinct)] = Field(default_factory=list)
     vendored: dict[Inside, Pep440] | None = None
     contains: list[ContainsTable] | None = None
+    superseded: list[SupersededTable] | None = None
     requires: Annotated[list[Requires], AfterValidator(distinct)] = Field(default_factory=list)
     prebuilt: PrebuiltTable | None = None
     externals: list[ExternalTable] = Field(default_factory=list)

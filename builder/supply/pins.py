@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from builder.model import LockedFile, Package, Recipe
@@ -39,7 +39,8 @@ def recipe_materials(recipe: Recipe, package: Package, root: Path) -> tuple[Mate
 
 def asked(recipe: Recipe, package: Package) -> str:
     """A digest of what the recipe says that reaches this wheel's bytes: its expectations do not."""
-    return key_of([recipe.name, recipe.revision, asdict(recipe.target), asdict(recipe.toolchain), asdict(package)])
+    wanted = asdict(replace(package, superseded=()))
+    return key_of([recipe.name, recipe.revision, asdict(recipe.target), asdict(recipe.toolchain), wanted])
 
 
 def lock_material(recipe: Recipe, root: Path) -> Material:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from builder.context import Context
+from builder.patches import Bench as Verbs
 from tests.patches.bench import Bench, Files, GitDiff
+from tests.patches.world import World, verbs_of
 
 
 @pytest.fixture
@@ -36,3 +38,13 @@ def git_diff(tmp_path: Path) -> GitDiff:
         return done.stdout
 
     return make
+
+
+@pytest.fixture
+def world(bench: Bench, git_diff: GitDiff) -> World:
+    return World(bench, git_diff)
+
+
+@pytest.fixture
+def verbs(world: World) -> Verbs:
+    return verbs_of(world)

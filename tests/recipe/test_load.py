@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import RecipeError, UsageError
-from builder.model import Arch
+from builder.model import Arch, Superseded
 from builder.recipe import known, load
 
 Write = Callable[..., Path]
@@ -42,7 +42,39 @@ def test_a_recipe_is_found_by_path_too(root: Path) -> None:
     assert load(str(root / "recipes/good.toml"), root) == load("good", root)
 
 
+NOTED = 'superseded = [{ name = "optional-import", reason = "done upstream", probe = ["x.py: exists"] }]'
+COMPONENTS = 'components = ["cumem_allocator", "_C"]'
+
+
+def noted(*changes: tuple[str, str]) -> str:
+    text = NOTED
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return f"{COMPONENTS}\n{text}"
+
+
+def test_what_upstream_has_superseded_is_read(root: Path, write: Write) -> None:
+    write("fine", (COMPONENTS, noted(('"] }', '"], bug = "40191" }'))))
+    recipe = load("fine", root)
+    assert recipe.package("vllm").superseded == (
+        Superseded("optional-import", "done upstream", ("x.py: exists",), "40191"),
+    )
+    assert recipe.package("flashinfer-python").superseded == ()
+    assert recipe.digest != load("good", root).digest
+
+
 FAULTS = [
+    (COMPONENTS, noted(("optional-import", "Optional Import")), "'Optional Import' is not lower-case words joined by"),
+    (COMPONENTS, noted(('["x.py: exists"]', "[]")), "superseded[0].probe: must not be empty"),
+    (COMPONENTS, noted(('reason = "done upstream", ', "")), "superseded[0]: key 'reason' is missing"),
+    (COMPONENTS, noted(("probe", "probes")), "superseded[0]: unknown key 'probes', did you mean 'probe'?"),
+    (
+        COMPONENTS,
+        noted(("[{", "[{ name = 'a', reason = 'b', probe = ['c: exists'] }, {"), ("optional-import", "a")),
+        "superseded: a is named twice",
+    ),
+    ('source = "f', f'{NOTED}\nsource = "f', "key 'superseded' comes from its source flashinfer-python"),
     ('commit = "a1', 'comit = "a1', "[[package]] vllm: unknown key 'comit', did you mean 'commit'?"),
     ('commit = "a1', 'comit = "a1', "[[package]] vllm: key 'commit' is missing"),
     ("[toolchain]", "[toolchian]", "unknown key 'toolchian', did you mean 'toolchain'?"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from builder.model import LockedFile
+from builder.patches.superseded import watches
 from builder.recipe import for_role, known, load, locked, schema_text
 from builder.recipe.lock import make_lock, read_wants
 
@@ -31,6 +32,12 @@ def test_smoke_is_aeon7_narrowed() -> None:
     for small, whole in zip(smoke.packages, aeon7.packages, strict=True):
         assert set(small.components) <= set(whole.components)
         assert (small.commit, small.tree, small.patch_digests) == (whole.commit, whole.tree, whole.patch_digests)
+
+
+def test_what_is_listed_as_superseded_can_be_asked() -> None:
+    entries = [entry for package in load("aeon7", ROOT).packages for entry in package.superseded]
+    assert [entry.name for entry in entries] == ["optional-import-of-c-stable-libtorch"]
+    assert [watch.name for watch in watches(entries)] == [entry.name for entry in entries]
 
 
 def test_the_checked_in_schema_is_current() -> None:

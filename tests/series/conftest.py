@@ -1,4 +1,4 @@
-"""vLLM as upstream ships it and as the series leaves it, each once on disk, and what its own code does there."""
+"""vLLM and FlashInfer as upstream ships them and as the series leave them, and what their own code does there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import io
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,22 @@ PYTHON = "SPARK_WHEELS_SERIES_PYTHON"
 STORE = "SPARK_WHEELS_STORE"
 
 Probes = dict[str, dict[str, Any]]
+FileOf = Callable[[str], Path]
+"""Gives a file of a tree, by its path there."""
+
+
+def _context(request: pytest.FixtureRequest) -> Context:
+    """A store for sources, and the network for those that it lacks."""
+    cache = os.environ.get(STORE) or str(request.config.cache.mkdir("series"))
+    pytest_socket.enable_socket()
+    pytest_socket._remove_restrictions()
+    return Context(Store(Path(cache)), Path(cache) / "logs", report=Report(io.StringIO(), github=False))
 
 
 @pytest.fixture(scope="session")
 def trees(request: pytest.FixtureRequest) -> dict[str, Path]:
     """The trees by name: `upstream`, and `series` with every patch of the folder applied in order."""
-    cache = os.environ.get(STORE) or str(request.config.cache.mkdir("series"))
-    context = Context(Store(Path(cache)), Path(cache) / "logs", report=Report(io.StringIO(), github=False))
-    pytest_socket.enable_socket()
-    pytest_socket._remove_restrictions()
+    context = _context(request)
     package = next(p for p in load("aeon7", ROOT).packages if p.name == "vllm")
     package = replace(package, patches=tuple(sorted(p.name for p in (ROOT / "patches/vllm").glob("*.patch"))))
     source = fetch_source(package, context, accept=True)
@@ -99,3 +108,33 @@ def _probe(python: str, tree: Path, work: Path) -> Probes:
 @pytest.fixture
 def probes(tree: Path, all_probes: dict[Path, Probes]) -> Probes:
     return all_probes[tree]
+
+
+@pytest.fixture(scope="session")
+def flashinfers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, FileOf]:
+    """FlashInfer's files as upstream ships them, and as the series leaves them."""
+    context = _context(request)
+    package = load("aeon7", ROOT).package("flashinfer-python")
+    source = fetch_source(package, context)
+    patched = apply_series(package, source, context, ROOT, accept=True)
+    folder, objects = tmp_path_factory.mktemp("flashinfer"), Objects(source.git_dir)
+
+    def file(tree: str, path: str) -> Path:
+        place, entry = folder / tree / path, objects.entry(tree, path)
+        assert entry is not None, path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(objects.read(entry.oid))
+        return place
+
+    return {"upstream": partial(file, source.tree), "series": partial(file, patched.tree)}
+
+
+@pytest.fixture(params=["upstream", "series"])
+def which(request: pytest.FixtureRequest) -> str:
+    """Each of the two in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def flashinfer(which: str, flashinfers: dict[str, FileOf]) -> FileOf:
+    return flashinfers[which]

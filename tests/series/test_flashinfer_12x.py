@@ -1,0 +1,231 @@
+"""What FlashInfer's own functions answer, load and list for compute capability 12.1, with and without the series.
+
+Its modules import torch and tvm_ffi and compile at first use; here the functions run as written over a
+device that is named and kernels that are only noted.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from tests.series.conftest import FileOf
+from tests.series.extract import extract
+
+pytestmark = pytest.mark.network
+
+CUDA_12, CUDA_13 = "12.8", "13.0"
+
+
+class Loaded(Exception):
+    """A module was loaded: ends the function that asked for it."""
+
+
+class Tensor:
+    """What the checks look at: device, type and shape."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape, self.device, self.dtype = shape, "cuda", "bfloat16"
+
+
+def torch(cuda: str = CUDA_13) -> SimpleNamespace:
+    kinds = ("bfloat16", "float16", "float32", "int16", "int32", "int64", "float8_e4m3fn")
+    made = SimpleNamespace(version=SimpleNamespace(cuda=cuda), Tensor=Tensor, empty=lambda shape, **_: Tensor(*shape))
+    made.__dict__.update({kind: kind for kind in kinds})
+    return made
+
+
+def utils(flashinfer: FileOf, device: tuple[int, int], cuda: str = CUDA_13) -> dict[str, Any]:
+    """flashinfer/utils.py: what the device is, and what needs which."""
+    names = (
+        *("version_at_least", "is_sm120f_supported", "is_sm12x_supported"),
+        *("supported_compute_capability", "backend_requirement", "BackendSupportedError"),
+    )
+    given = {"functools": functools, "inspect": inspect, "torch": torch(cuda)}
+    return extract(
+        flashinfer("flashinfer/utils.py"), *names, given=given | {"get_compute_capability": lambda _: device}
+    )
+
+
+# -- is_sm120f_supported -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "cuda", "right"),
+    [((12, 0), CUDA_13, True), ((12, 1), CUDA_13, True), ((12, 1), CUDA_12, False), ((10, 0), CUDA_13, False)],
+)
+def test_code_of_the_family_runs_on_every_12x(
+    which: str, flashinfer: FileOf, device: tuple[int, int], cuda: str, *, right: bool
+) -> None:
+    answer = utils(flashinfer, device, cuda)["is_sm120f_supported"](None)
+    assert answer is (right and (which == "series" or device == (12, 0)))
+
+
+# -- fp4_quantization --------------------------------------------------------------------------------
+
+
+def loaded(flashinfer: FileOf, backend: str, ready: set[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The FP4 quantisation module that a device loads, when those in `ready` came compiled."""
+    path = flashinfer("flashinfer/quantization/fp4_quantization.py")
+
+    def generator(name: str) -> Callable[[], SimpleNamespace]:
+        def load() -> None:
+            raise Loaded(name)
+
+        return lambda: SimpleNamespace(is_aot=name in ready, build_and_load=load)
+
+    kinds = ("90", "100", "103", "110", "120", "120f", "121")
+    given: dict[str, object] = {f"gen_fp4_quantization_sm{kind}_module": generator(kind) for kind in kinds}
+    for name in ("flashinfer", "flashinfer.quantization"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    shared = ModuleType("flashinfer.utils")
+    shared.__dict__["version_at_least"] = utils(flashinfer, (12, 1))["version_at_least"]
+    monkeypatch.setitem(sys.modules, "flashinfer.utils", shared)
+    given |= {"functools": functools, "torch": torch(), "__package__": "flashinfer.quantization"}
+    function = extract(path, "get_fp4_quantization_module", given=given)["get_fp4_quantization_module"]
+    with pytest.raises(Loaded) as caught:
+        function(backend)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("backend", "ready", "right"),
+    [
+        ("121", {"121"}, "121"),
+        ("121", {"120f", "121"}, "121"),
+        ("121", set(), "121"),
+        ("121", {"120f"}, "120f"),
+        ("120", {"121"}, "120f"),
+        ("120", {"120", "120f"}, "120f"),
+        ("100", {"121"}, "100"),
+    ],
+)
+def test_12_1_loads_the_module_that_is_built_for_it(
+    which: str, flashinfer: FileOf, backend: str, ready: set[str], right: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = loaded(flashinfer, backend, ready, monkeypatch)
+    assert found == ("120f" if which == "upstream" and backend == "121" else right)
+
+
+# -- mm_bf16, bmm_bf16 -------------------------------------------------------------------------------
+
+
+@dataclass
+class Gemm:
+    """mm_bf16 and bmm_bf16 on a device, and the backends that they asked for."""
+
+    file: FileOf
+    device: tuple[int, int]
+    asked: list[list[str]] = field(default_factory=list)
+
+    def call(self, name: str, *tensors: Tensor, backend: str) -> None:
+        given = utils(self.file, self.device) | {
+            "flashinfer_api": lambda function: function,
+            "_check_cudnn_availability": lambda: None,
+            "_get_cache_buf": lambda *_: None,
+            "DEFAULT_WORKSPACE_SIZE": 0,
+            "bf16_gemm_sm100": lambda *words: self.asked.append(words[-1]),
+        }
+        kinds = ("cudnn", "cutlass")
+        helpers = [f"_{kind}_{name}_requirement" for kind in kinds] + [f"_heuristic_func_{name}"]
+        if name == "mm_bf16":
+            helpers.append("_tgv_gemm_requirement")
+        names = ("_validate_bf16_output_dtype", *helpers, f"_check_{name}_problem_size", name)
+        extract(self.file("flashinfer/gemm/gemm_base.py"), *names, given=given)[name](*tensors, backend=backend)
+
+
+@pytest.mark.parametrize("device", [(12, 0), (12, 1)])
+@pytest.mark.parametrize("backend", ["cudnn", "auto"])
+@pytest.mark.parametrize(
+    ("name", "tensors"), [("mm_bf16", (Tensor(4, 8), Tensor(8, 6))), ("bmm_bf16", (Tensor(2, 4, 8), Tensor(2, 8, 6)))]
+)
+def test_bf16_products_run_by_cudnn(
+    which: str, flashinfer: FileOf, device: tuple[int, int], backend: str, name: str, tensors: tuple[Tensor, ...]
+) -> None:
+    gemm = Gemm(flashinfer, device)
+    if which == "upstream":
+        with pytest.raises(Exception, match=r"does not support backend|No suitable auto backends"):
+            gemm.call(name, *tensors, backend=backend)
+    else:
+        gemm.call(name, *tensors, backend=backend)
+    assert gemm.asked == ([] if which == "upstream" else [["cudnn"]])
+
+
+def test_the_kernels_of_data_centre_blackwell_stay_refused_on_12_1(flashinfer: FileOf) -> None:
+    for name, backend in (("mm_bf16", "cutlass"), ("mm_bf16", "tgv"), ("bmm_bf16", "cutlass")):
+        tensors = (Tensor(4, 8), Tensor(8, 6)) if name == "mm_bf16" else (Tensor(2, 4, 8), Tensor(2, 8, 6))
+        with pytest.raises(Exception, match="does not support backend"):
+            Gemm(flashinfer, (12, 1)).call(name, *tensors, backend=backend)
+
+
+# -- the ahead-of-time list --------------------------------------------------------------------------
+
+
+def noted(name: str) -> Callable[..., SimpleNamespace]:
+    """A generator that only notes what was asked of it."""
+    return lambda *words, **more: SimpleNamespace(name=f"{name}{(*words, *more.items())}")
+
+
+def ahead(flashinfer: FileOf, *capabilities: str) -> set[str]:
+    """The modules that upstream's list holds for some capabilities."""
+    path = flashinfer("flashinfer/aot.py")
+    used = {node.id for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Name)}
+    given: dict[str, object] = {name: noted(name) for name in used if name.startswith("gen_")}
+    given |= {"gen_attention": lambda *_: [], "gen_xqa": lambda *_: []}
+    given |= {"torch": torch(), "product": itertools.product, "Version": Version}
+    given |= {"get_cuda_version": lambda: Version(CUDA_13), "act_func_def_str": {}}
+    given |= extract(
+        flashinfer("flashinfer/jit/rmsnorm_silu.py"),
+        *("select_knobs", "_compute_default_knobs", "_estimate_ctas_per_row"),
+        given={"_KNOB_LUT": {(64, 1560, "bf16"): (4, 1, 1, 2, 8)}},
+    )
+    given |= {"_SUPPORTED_C": [64], "_SUPPORTED_TOKENS": [1560]}
+    function = extract(path, "gen_all_modules", given=given)["gen_all_modules"]
+    asked: dict[str, object] = {
+        name: [] if name.endswith("_") else False for name in inspect.signature(function).parameters
+    }
+    asked |= {"add_moe": True, "add_misc": True, "sm_capabilities": dict.fromkeys(capabilities, True)}
+    specs = function(**asked)
+    return {spec.name for spec in specs}
+
+
+LATE = ("gen_mxfp8_quantization_sm100_module", "gen_trtllm_utils_module", "gen_selective_state_update_sm100_module")
+TUNED = "gen_rmsnorm_silu_module(64, 'bf16', 4, 1, 8, 1, 2)"
+
+
+@pytest.mark.parametrize("capabilities", [("sm121",), ("sm120", "sm120f"), ("sm120", "sm120f", "sm121")])
+def test_what_12x_loads_is_on_its_list(which: str, flashinfer: FileOf, capabilities: tuple[str, ...]) -> None:
+    found = ahead(flashinfer, *capabilities)
+    kinds = {name.partition("(")[0] for name in found}
+    assert {name for name in LATE if name in kinds} == (set(LATE) if which == "series" else set())
+    assert (TUNED in found) is (which == "series")
+    assert not {name for name in kinds if "sm90" in name or "trtllm_gen" in name}
+
+
+def test_lists_for_other_architectures_stay_as_they_are(flashinfers: dict[str, FileOf]) -> None:
+    for capabilities in (("sm90",), ("sm100", "sm100f"), ("sm103",), ()):
+        assert ahead(flashinfers["series"], *capabilities) == ahead(flashinfers["upstream"], *capabilities)
+
+
+def test_a_12_1_device_asks_for_the_sm100_form_of_the_state_update(flashinfer: FileOf) -> None:
+    asked: list[str] = []
+
+    def generator(name: str) -> Callable[..., SimpleNamespace]:
+        return lambda *_: SimpleNamespace(build_and_load=lambda: asked.append(name))
+
+    forms = ("", "_sm90", "_sm100")
+    given: dict[str, object] = {f"gen_selective_state_update{form}_module": generator(form) for form in forms}
+    path = flashinfer("flashinfer/mamba/selective_state_update.py")
+    function = extract(path, "_get_module", given=given | {"functools": functools})["_get_module"]
+    function(*"abcdefghij", 12)
+    assert asked == ["_sm100"]
