@@ -82,15 +82,25 @@ def build(request: Request) -> Outcome:
 
 def plan(request: Request) -> Outcome:
     """Say what a build would do; changes nothing."""
-    chosen = _options(request, "recipe", "store", "out", "jobs")
+    chosen = _options(request, "recipe", "source", "toolchain", "store", "out", "jobs")
+    _one_of(chosen, "source", ("sdist", "git"))
+    _one_of(chosen, "toolchain", ("index", "system"))
     _jobs(chosen)
     from builder import plan as planning
     from builder.recipe import load
 
     recipe, store, out = _required(chosen, "recipe"), _store(chosen), _out(chosen)
     context = _context(store, out / "logs", request.report)
-    document = planning.plan(load(recipe, ROOT), ROOT, context, jobs=chosen.get("jobs", "auto"))
-    key = resume.fingerprint(ROOT, {"recipe": recipe, "out": str(out)})
+    document = planning.plan(
+        load(recipe, ROOT),
+        ROOT,
+        context,
+        jobs=chosen.get("jobs", "auto"),
+        source="git" if chosen.get("source") == "git" else "sdist",
+        toolchain="system" if chosen.get("toolchain") == "system" else "index",
+    )
+    deciding = {name: value for name, value in chosen.items() if name not in {"jobs", "store"}}
+    key = resume.fingerprint(ROOT, deciding | {"out": str(out)})
     document["nothing_to_do"] = resume.earlier(store, key) is not None
     return Outcome(document, planning.text(document))
 

@@ -52,6 +52,13 @@ def find_compilers(machine: str, context: Context) -> Compilers:
     return Compilers(paths["gcc"], paths["g++"], paths["strip"], version, cross)
 
 
+def installed_compilers(machine: str, context: Context) -> Compilers | None:
+    """The same if it is all there already; nothing is installed."""
+    needed = [f"{machine}-linux-gnu-{tool}" for tool in ("gcc", "g++", "strip")]
+    whole = all(map(shutil.which, needed)) and (python_headers() / "Python.h").is_file()
+    return find_compilers(machine, context) if whole else None
+
+
 def python_headers() -> Path:
     """The folder of Python.h of the interpreter that runs us; C headers are the same on every machine."""
     return Path(sysconfig.get_path("include"))

@@ -15,11 +15,11 @@ from builder.compile.kept import keep_wheel, kept_wheel
 from builder.compile.record import build_record, vendored
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
-from builder.errors import CompileError
+from builder.errors import CompileError, SourceError
 from builder.fetch import fetch
 from builder.model import ExternalTree, LockedFile, Package, PatchedTree, Recipe, Wheel
 from builder.recipe import local_version
-from builder.store import key_of
+from builder.store import Store, key_of
 from builder.supply import CODE, asked
 
 Driver = Callable[[Job, Mapping[str, PatchedTree]], Path]
@@ -84,12 +84,12 @@ def _driver(package: Package) -> Driver:
     return DRIVERS[package.name]
 
 
-def _versions(order: Order) -> dict[str, str]:
-    return {each.name: local_version(order.recipe, each) for each in order.recipe.packages}
+def _versions(recipe: Recipe) -> dict[str, str]:
+    return {each.name: local_version(recipe, each) for each in recipe.packages}
 
 
 def _job(order: Order, out: Path, context: Context) -> Job:
-    versions = _versions(order)
+    versions = _versions(order.recipe)
     return Job(
         recipe=order.recipe,
         package=order.package,
@@ -130,9 +130,27 @@ def _official(job: Job) -> Path | None:
 
 
 def _key(order: Order) -> str:
+    return _content(order.recipe, order.package, order.trees, order.externals, order.toolchain.key)
+
+
+def kept(recipe: Recipe, package: Package, trees: Mapping[str, PatchedTree], toolchain: str, store: Store) -> bool:
+    """True when a build by the toolchain of that key, without externals, would find this wheel in the store."""
+    try:
+        return kept_wheel(store, _content(recipe, package, trees, (), toolchain)) is not None
+    except SourceError:  # a tree that is not written yet: nothing was built from it
+        return False
+
+
+def _content(
+    recipe: Recipe,
+    package: Package,
+    trees: Mapping[str, PatchedTree],
+    externals: tuple[ExternalTree, ...],
+    toolchain: str,
+) -> str:
     """A key of all that the wheel's bytes depend on, our own code that makes them included."""
     paths = [path for folder in (_CODE, CODE) for path in sorted(folder.rglob("*.py"))]
     code = {str(path.relative_to(_CODE.parent)): path.read_text(encoding="utf-8") for path in paths}
-    parts = [*vendored(order.recipe, order.package, order.trees), *(external.tree for external in order.externals)]
-    asked_for = asked(order.recipe, order.package)
-    return key_of([asked_for, order.tree.tree, parts, order.toolchain.key, _versions(order), code, __version__])
+    parts = [*vendored(recipe, package, trees), *(external.tree for external in externals)]
+    tree, asked_for = trees[package.source or package.name].tree, asked(recipe, package)
+    return key_of([asked_for, tree, parts, toolchain, _versions(recipe), code, __version__])
