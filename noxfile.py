@@ -79,6 +79,12 @@ def sign(session: nox.Session) -> None:
 
 
 @nox.session
+def image(session: nox.Session) -> None:
+    """Make a container image of verified wheels: recipe=NAME [base=oci:PATH] [push=REF]; lock recipe=NAME."""
+    _builder(session, "image")
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Make a recipe's toolchain lock again: recipe=NAME."""
     _builder(session, "lock")
@@ -133,6 +139,13 @@ def smoke(session: nox.Session) -> None:
     """Prove the whole line on real upstream source: build recipe=smoke, install, look up (minutes)."""
     _dev(session)
     session.run("pytest", "-m", "compile", "tests/e2e", *session.posargs)
+
+
+@nox.session
+def repro(session: nox.Session) -> None:
+    """Build twice in different folders, as different users, on different days, and compare: [recipe=smoke]."""
+    session.install("--require-hashes", "--no-deps", "-r", RUNTIME)
+    session.run("python", "-m", "benchmarks.repro", *session.posargs, env=HERE)
 
 
 @nox.session

@@ -19,6 +19,8 @@ from builder.report import Report, duration, size
 from builder.store import Store
 
 if TYPE_CHECKING:
+    from builder import pipeline
+    from builder.model import Recipe
     from builder.source import ExternalsMode
 
 ROOT = Path(__file__).parent.parent
@@ -47,25 +49,53 @@ class Outcome:
 
 def build(request: Request) -> Outcome:
     """Build a recipe: sources, patches, wheels, verdicts, index."""
-    chosen = _options(request, "recipe", "source", "toolchain", "externals", "jobs", "out", "index", "store")
+    chosen = _options(request, "recipe", "source", "toolchain", "externals", "jobs", "out", "index", "store", "shard")
     _one_of(chosen, "source", ("sdist", "git"))
     _one_of(chosen, "toolchain", ("index", "system"))
     _one_of(chosen, "externals", ("auto", "git", "wheel"))
     _jobs(chosen)
-    recipe = _required(chosen, "recipe")
+    _required(chosen, "recipe")
     store, out = _store(chosen), _out(chosen)
+    if "shard" in chosen:
+        return _share(request, chosen, store, out)
     deciding = {name: value for name, value in chosen.items() if name not in {"jobs", "store"}}
     key = resume.fingerprint(ROOT, deciding | {"out": str(out)})
     done = resume.earlier(store, key)
     if done is not None:
         return Outcome({**done, "nothing_to_do": True}, _summary(done, nothing_to_do=True))
     from builder import pipeline
+
+    asked, options, context = _prepared(request, chosen, store, out)
+    document = pipeline.build(asked, options, context)
+    store.keep_record("build", key, document)
+    return Outcome(document, _summary(document))
+
+
+def _share(request: Request, chosen: Mapping[str, str], store: Store, out: Path) -> Outcome:
+    """Compile a share of a build's units into the compiler cache."""
+    from builder import pipeline
+    from builder.compile import Share
+
+    share = Share.parse(chosen["shard"])
+    if "index" in chosen:
+        raise UsageError(
+            "a share publishes nothing", where="shard= beside index=", remedy="give index= to the build that links"
+        )
+    asked, options, context = _prepared(request, chosen, store, out)
+    document = pipeline.compile_share(asked, options, context, share)
+    return Outcome(document, _share_summary(document))
+
+
+def _prepared(
+    request: Request, chosen: Mapping[str, str], store: Store, out: Path
+) -> tuple[Recipe, pipeline.Options, Context]:
+    """The recipe, the options and the effects of a build; its folders are there and can be written."""
+    from builder import pipeline
     from builder.recipe import load
 
-    asked = load(recipe, ROOT)
+    asked = load(chosen["recipe"], ROOT)
     for folder in (store.root, out / asked.name):
         _writable(folder)
-    context = _context(store, out / Path(recipe).stem / "logs", request.report)
     options = pipeline.Options(
         root=ROOT,
         out=out,
@@ -75,9 +105,7 @@ def build(request: Request) -> Outcome:
         externals=_externals(chosen.get("externals", "auto")),
         jobs=chosen.get("jobs", "auto"),
     )
-    document = pipeline.build(asked, options, context)
-    store.keep_record("build", key, document)
-    return Outcome(document, _summary(document))
+    return asked, options, _context(store, out / Path(chosen["recipe"]).stem / "logs", request.report)
 
 
 def plan(request: Request) -> Outcome:
@@ -242,7 +270,7 @@ def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str
         if wheel["prebuilt"]:
             lines.append(f"      parts of {wheel['prebuilt']['wheel']}: {wheel['prebuilt']['reason']}")
     if not nothing_to_do:
-        lines.append(f"  {_effort(document)}")
+        lines += [f"  {line}" for line in _effort(document)]
     lines += [
         f"  wheels: {document['folder']}",
         f"  index:  {document['index']}",
@@ -253,8 +281,35 @@ def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str
     return "\n".join(lines)
 
 
-def _effort(document: Mapping[str, Any]) -> str:
-    counts = document["counts"]
+def _share_summary(document: Mapping[str, Any]) -> str:
+    shard = document["shard"]
+    lines = [
+        "",
+        f"Compiled share {shard['number']} of {shard['count']} of {document['recipe']} into the compiler cache.",
+    ]
+    for package in document["packages"]:
+        if package["of"]:
+            longest = ", longest first:" if package["units"] else ""
+            lines.append(f"  {package['name']}: {len(package['units'])} of {package['of']} units{longest}")
+            lines += [f"      {unit}" for unit in package["units"]]
+        else:
+            lines.append(f"  {package['name']}: nothing to compile")
+    lines += [f"  {line}" for line in _effort(document)]
+    lines += ["Next: when all shares are done, the same build without shard= links:", f"  recipe={document['recipe']}"]
+    return "\n".join(lines)
+
+
+def _effort(document: Mapping[str, Any]) -> list[str]:
+    counts, units = document["counts"], document.get("units") or {}
     fetched = size(counts.get("bytes fetched", 0))
     hits, misses = counts.get("cache hits", 0), counts.get("cache misses", 0)
-    return f"{duration(document['seconds']['total'])}, {fetched} fetched, compiler cache {hits} hits, {misses} misses"
+    asked = hits + misses
+    rate = f" ({hits / asked:.0%})" if asked else ""
+    taken = duration(document["seconds"]["total"])
+    lines = [f"{taken}, {fetched} fetched, compiler cache {hits} hits{rate}, {misses} misses"]
+    if units:
+        peak = f", the largest step {size(units['peak_bytes'])}" if units["peak_bytes"] else ""
+        lines.append(f"{units['compiled']} units compiled, {units['hits']} from the cache{peak}")
+        lines += [f"ended for memory and tried again: {unit}" for unit in units["killed"]]
+        lines += [f"what ran when: {document['page']}", f"the same for Perfetto: {document['trace']}"]
+    return lines

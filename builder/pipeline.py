@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from builder import compile as compiling
 from builder import publish
@@ -23,6 +24,8 @@ from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
 from builder.store import atomic_write, sha256_of
 from builder.supply import SUFFIX
 from builder.verify import verify_wheel
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +117,21 @@ def _has_own_git_tree(package: Package, options: Options) -> bool:
 
 def compile_wheels(patched: Patched, options: Options, context: Context) -> Built:
     """Lay out the toolchain and make each package's wheel, or take it from the store."""
+    with _drawn(patched.recipe, context):
+        results = _each(patched, options, context, lambda order: compiling.compile_package(order, context))
+    cached = frozenset(name for name, result in results.items() if result.cached)
+    return Built(patched, {name: result.wheel for name, result in results.items()}, cached)
+
+
+def _each(
+    patched: Patched, options: Options, context: Context, make: Callable[[compiling.Order], _Result]
+) -> dict[str, _Result]:
+    """What `make` gives for each package, with the toolchain laid out and the compiler cache running."""
     recipe = patched.recipe
-    lock = locked(recipe, options.root)
     with context.report.step("toolchain"):
-        toolchain = compiling.prepare(recipe, lock, context, kind=options.toolchain)
-    results: dict[str, compiling.Compiled] = {}
-    with compiling.compiler_cache(toolchain, context) as cache:
+        toolchain = compiling.prepare(recipe, locked(recipe, options.root), context, kind=options.toolchain)
+    results: dict[str, _Result] = {}
+    with compiling.governed(context) as gate, compiling.compiler_cache(toolchain, context) as cache:
         for package in recipe.packages:
             with context.report.step(f"compile {package.name}"):
                 order = compiling.Order(
@@ -128,12 +140,20 @@ def compile_wheels(patched: Patched, options: Options, context: Context) -> Buil
                     trees=patched.trees,
                     externals=patched.externals.get(package.name, ()),
                     toolchain=toolchain,
-                    jobs=compiling.job_count(options.jobs),
-                    cache=cache,
+                    jobs=compiling.units_in_hand(options.jobs),
+                    cache={**cache, **gate},
                 )
-                results[package.name] = compiling.compile_package(order, context)
-    cached = frozenset(name for name, result in results.items() if result.cached)
-    return Built(patched, {name: result.wheel for name, result in results.items()}, cached)
+                results[package.name] = make(order)
+    return results
+
+
+@contextmanager
+def _drawn(recipe: Recipe, context: Context) -> Iterator[None]:
+    """Draw what was compiled meanwhile, also when it failed."""
+    try:
+        yield
+    finally:
+        compiling.write_trace(context.logs, f"{recipe.name}: what was compiled, and when")
 
 
 def verify_wheels(built: Built, options: Options, context: Context) -> Verified:
@@ -191,6 +211,24 @@ def build(recipe: Recipe, options: Options, context: Context) -> dict[str, objec
     return _document(value, context, time.monotonic() - started)
 
 
+def compile_share(recipe: Recipe, options: Options, context: Context, share: compiling.Share) -> dict[str, object]:
+    """Compile one machine's share of the units into the compiler cache, and no wheel; returns the summary document."""
+    started = time.monotonic()
+    patched = apply_patches(fetch_sources(recipe, options, context), options, context)
+    with _drawn(recipe, context):
+        done = _each(patched, options, context, lambda order: compiling.compile_share(order, share, context))
+    return {
+        "version": 1,
+        "recipe": recipe.name,
+        "shard": {"number": share.number, "count": share.count},
+        "packages": [
+            {"name": name, "units": list(part.units), "of": part.total, "cpu_seconds": round(part.seconds, 1)}
+            for name, part in done.items()
+        ],
+        **_effort(context, time.monotonic() - started),
+    }
+
+
 def _place(wheel: Wheel, folder: Path) -> Path:
     place = folder / wheel.path.name
     if not (place.is_file() and place.stat().st_size == wheel.size and sha256_of(place) == wheel.sha256):
@@ -211,10 +249,21 @@ def _document(shipped: Shipped, context: Context, seconds: float) -> dict[str, o
         "wheels": [_wheel_entry(package, shipped) for package in recipe.packages],
         "folder": str(shipped.folder),
         "index": shipped.index,
+        **_effort(context, seconds),
+    }
+
+
+def _effort(context: Context, seconds: float) -> dict[str, object]:
+    """Where the logs are, what was counted and how long it took; the same for a build and for a share of one."""
+    traced = compiling.traced(context.logs)
+    timings = {name: round(taken, 1) for name, taken in context.report.timings.items()}
+    return {
         "logs": str(context.logs),
+        "trace": None if traced is None else str(traced.trace),
+        "page": None if traced is None else str(traced.page),
+        "units": {} if traced is None else traced.units,
         "counts": dict(context.report.counters),
-        "seconds": {name: round(taken, 1) for name, taken in context.report.timings.items()}
-        | {"total": round(seconds, 1)},
+        "seconds": timings | {"total": round(seconds, 1)},
     }
 
 

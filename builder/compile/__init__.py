@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from builder.compile.cache import compiler_cache
-from builder.compile.jobs import job_count
-from builder.compile.package import Compiled, Order, compile_package
+from builder.compile.governed import governed
+from builder.compile.jobs import job_count, units_in_hand
+from builder.compile.package import Compiled, Order, compile_package, compile_share
+from builder.compile.shard import Share
+from builder.compile.shared import Shared
 from builder.compile.toolchain import Kind, Toolchain, prepare
+from builder.compile.trace import Traced, traced, write_trace
 
-__all__ = ["Compiled", "Kind", "Order", "Toolchain", "compile_package", "compiler_cache", "job_count", "prepare"]
+__all__ = [
+    "Compiled",
+    "Kind",
+    "Order",
+    "Share",
+    "Shared",
+    "Toolchain",
+    "Traced",
+    "compile_package",
+    "compile_share",
+    "compiler_cache",
+    "governed",
+    "job_count",
+    "prepare",
+    "traced",
+    "units_in_hand",
+    "write_trace",
+]

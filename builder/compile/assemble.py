@@ -14,10 +14,12 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
+from builder.compile.finish import Finisher
 from builder.compile.host import Compilers
 from builder.compile.metadata import edited
 from builder.compile.tags import platform_tag
 from builder.compile.wheelfile import Part, wheel_text, write_wheel
+from builder.compile.zipwrite import Packed, pool
 from builder.context import Context
 from builder.errors import WheelError
 from builder.inspect.elf import link_facts, parse
@@ -46,8 +48,9 @@ def assemble(raw: Path, out: Path, plan: Plan, compilers: Compilers, context: Co
     with zipfile.ZipFile(raw) as archive, tempfile.TemporaryDirectory() as scratch:
         old_info = _dist_info(archive.namelist(), raw)
         new_info = f"{escaped}-{plan.version}.dist-info"
-        parts = {part.name: part for part in _payload(archive, old_info, Path(scratch), compilers, context)}
-        taken = {part.name: part for part in _prebuilt(plan, parts)}
+        finisher = Finisher(Path(scratch), compilers, context)
+        parts = {part.name: part for part in _payload(archive, old_info, finisher)}
+        taken = {part.name: part for part in _prebuilt(plan, parts, finisher)}
         parts |= taken
         objects = {
             path: link_facts(parse(memoryview(part.read()), path))
@@ -72,28 +75,20 @@ def _dist_info(names: Iterable[str], raw: Path) -> str:
     return found[0]
 
 
-def _payload(
-    archive: zipfile.ZipFile, dist_info: str, scratch: Path, compilers: Compilers, context: Context
-) -> Iterable[Part]:
-    for info in archive.infolist():
-        if info.is_dir() or info.filename.startswith(f"{dist_info}/"):
-            continue
-        mode = 0o755 if (info.external_attr >> 16) & 0o100 else 0o644
-        if info.filename.endswith(".so"):
-            data = _stripped(archive.read(info), scratch / Path(info.filename).name, compilers, context)
-            yield Part(info.filename, data, 0o755)
-        else:
+def _payload(archive: zipfile.ZipFile, dist_info: str, finisher: Finisher) -> Iterable[Part | Packed]:
+    """Every file but those of dist-info; objects are finished, several at once."""
+    own = f"{dist_info}/"
+    infos = [info for info in archive.infolist() if not info.is_dir() and not info.filename.startswith(own)]
+    objects = sorted(info.filename for info in infos if info.filename.endswith(".so"))
+    with pool() as threads:
+        yield from threads.map(lambda name: finisher.finished(name, archive.read(name)), objects)
+    for info in infos:
+        if not info.filename.endswith(".so"):
+            mode = 0o755 if (info.external_attr >> 16) & 0o100 else 0o644
             yield Part(info.filename, partial(archive.read, info), mode)
 
 
-def _stripped(data: bytes, place: Path, compilers: Compilers, context: Context) -> bytes:
-    """Without local symbols, which carry nvcc's temporary names and differ from build to build."""
-    place.write_bytes(data)
-    context.run([compilers.strip, "--strip-unneeded", place])
-    return place.read_bytes()
-
-
-def _prebuilt(plan: Plan, built: Mapping[str, Part]) -> Iterable[Part]:
+def _prebuilt(plan: Plan, built: Mapping[str, Part | Packed], finisher: Finisher) -> Iterable[Part | Packed]:
     """Files of the official wheel that the recipe takes over, as they are; what we built stays."""
     if plan.prebuilt is None or plan.prebuilt_wheel is None:
         return
@@ -109,10 +104,11 @@ def _prebuilt(plan: Plan, built: Mapping[str, Part]) -> Iterable[Part]:
             )
         for name in names:
             if name not in built:
-                yield Part(name, partial(archive.read, name), 0o755 if name.endswith(".so") else 0o644)
+                whole = name.endswith(".so")
+                yield finisher.packed(name, archive.read(name)) if whole else Part(name, partial(archive.read, name))
 
 
-def _completed(record: Mapping[str, object], taken: Mapping[str, Part]) -> dict[str, object]:
+def _completed(record: Mapping[str, object], taken: Mapping[str, Part | Packed]) -> dict[str, object]:
     """The record with the digest of each file that came out of the official wheel."""
     prebuilt = record["prebuilt"]
     if not isinstance(prebuilt, dict):

@@ -25,7 +25,7 @@ def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[s
     """The environment of sccache, with a server of this build's own that ends with it.
 
     The caller's SCCACHE_* settings win, so that a shared backend is set in one place. Hits and
-    misses are counted in the report.
+    misses are counted in the report, and entries that could not be read and were compiled again.
     """
     env = _environment(context)
     try:
@@ -35,11 +35,13 @@ def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[s
 
 
 def _environment(context: Context) -> dict[str, str]:
+    """A damaged object is compiled again; a damaged entry of direct mode would end the build, so that it is off."""
     ours = {
         "SCCACHE_DIR": str(context.store.root / "sccache"),
         "SCCACHE_CACHE_SIZE": _SIZE,
         "SCCACHE_SERVER_UDS": str(socket_of(canonical_root(), os.getpid())),
         "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
+        "SCCACHE_DIRECT": "false",
     }
     return ours | {name: value for name, value in os.environ.items() if name.startswith(_SHARED)}
 
@@ -54,6 +56,7 @@ def _stop(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> Non
         stats = json.loads(said[said.index("{") :])["stats"]
         context.report.add("cache hits", sum(stats["cache_hits"]["counts"].values()))
         context.report.add("cache misses", sum(stats["cache_misses"]["counts"].values()))
+        context.report.add("cache entries unreadable", stats["cache_read_errors"])
     with suppress(RunError):
         context.run([sccache, "--stop-server"], env=whole)
     socket.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from builder.compile.host import python_headers
 from builder.compile.toolchain import Toolchain
 
 
@@ -34,5 +33,5 @@ def cmake_arguments(toolchain: Toolchain) -> dict[str, str]:
         "CUDA_TOOLKIT_INCLUDE": str(home / "include"),
         "CUDA_CUDART_LIBRARY": str(home / "lib64/libcudart.so"),
         "Python_ROOT_DIR": sys.base_prefix,
-        "Python_INCLUDE_DIR": str(python_headers()),
+        "Python_INCLUDE_DIR": str(toolchain.headers),
     }

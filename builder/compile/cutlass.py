@@ -25,5 +25,10 @@ def cutlass_folder(trees: Mapping[str, PatchedTree], context: Context) -> Path:
             expected=f"{_HOLDER}, whose source holds {_FOLDER} at the pinned version",
             remedy=f"add {_HOLDER} to the recipe",
         )
-    objects = Objects(tree.git_dir)
-    return checked_out("cutlass", objects, objects.subtree(tree.tree, _FOLDER), context)
+    return checked_out("cutlass", Objects(tree.git_dir), cutlass_tree(trees), context)
+
+
+def cutlass_tree(trees: Mapping[str, PatchedTree]) -> str:
+    """The id of CUTLASS's tree; raises KeyError without its holder, SourceError without the folder."""
+    tree = trees[_HOLDER]
+    return Objects(tree.git_dir).subtree(tree.tree, _FOLDER)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
 from builder.compile.job import Job
 from builder.compile.pep517 import build_wheel
 from builder.compile.place import canonical_root
+from builder.compile.shard import Share
+from builder.compile.shared import Shared, compile_units
+from builder.compile.trace import recorded
 from builder.compile.units import UnitWatch
 from builder.compile.wheelfile import Part, new_wheel
 from builder.compile.workplace import workplace
@@ -42,13 +46,28 @@ def build_python(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
 
 def build_jit_cache(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     """The wheel flashinfer-jit-cache with the recipe's modules. Raises CompileError."""
+    with _configured(job, trees) as (source, build, env):
+        with recorded(build, "flashinfer-jit-cache", source, job.context.logs):
+            _run_ninja(job, build, env)
+        return _wheel(job, build)
+
+
+def compile_share(job: Job, trees: Mapping[str, PatchedTree], share: Share) -> Shared:
+    """Compile that share of all modules' units. Raises CompileError."""
+    with _configured(job, trees) as (source, build, env):
+        watch = UnitWatch(job.context.report, "flashinfer-jit-cache")
+        return compile_units(job, share, build, source, env=env, watch=watch)
+
+
+@contextmanager
+def _configured(job: Job, trees: Mapping[str, PatchedTree]) -> Iterator[tuple[Path, Path, dict[str, str]]]:
+    """The checkout, the build folder with its ninja files, and the environment to build in."""
     with workplace(trees[job.package.source], job.toolchain, job.context) as source:
         _write_version(source, job)
         build = canonical_root() / "src" / "flashinfer-jit"
         env = _environment(job)
         _write_ninja(job, source, build, env)
-        _run_ninja(job, build, env)
-        return _wheel(job, build)
+        yield source, build, env
 
 
 def _write_version(source: Path, job: Job) -> None:
@@ -78,7 +97,8 @@ def _environment(job: Job) -> dict[str, str]:
 
 def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) -> None:
     build.mkdir(parents=True, exist_ok=True)
-    asked = json.dumps({"source": str(source), "build": str(build), "modules": list(job.package.components)})
+    places = {"source": source, "build": build, "site": job.toolchain.site, "headers": job.toolchain.headers}
+    asked = json.dumps({name: str(place) for name, place in places.items()} | {"modules": list(job.package.components)})
     try:
         said = job.context.run([job.toolchain.python, _SPECS, asked], env=env, cwd=build).output
     except RunError as error:

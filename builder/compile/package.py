@@ -13,6 +13,8 @@ from builder.compile.assemble import Plan, assemble
 from builder.compile.job import Job
 from builder.compile.kept import keep_wheel, kept_wheel
 from builder.compile.record import build_record, vendored
+from builder.compile.shard import Share
+from builder.compile.shared import Shared
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
 from builder.errors import CompileError, SourceError
@@ -29,6 +31,11 @@ DRIVERS: Mapping[str, Driver] = {
     "flashinfer-python": flashinfer.build_python,
     "flashinfer-jit-cache": flashinfer.build_jit_cache,
 }
+SharesOf = Callable[[Job, Mapping[str, PatchedTree], Share], Shared]
+
+SHARES: Mapping[str, SharesOf] = {"vllm": vllm.compile_share, "flashinfer-jit-cache": flashinfer.compile_share}
+"""Packages whose units several machines can share; the others have none."""
+
 _CODE = Path(__file__).parent
 
 
@@ -71,6 +78,15 @@ def compile_package(order: Order, context: Context) -> Compiled:
         plan = _plan(job, order.trees)
         wheel = assemble(raw, Path(scratch, "final"), plan, order.toolchain.compilers, context)
         return Compiled(keep_wheel(context.store, key, wheel), cached=False)
+
+
+def compile_share(order: Order, share: Share, context: Context) -> Shared:
+    """Compile a share of the package's units into the compiler cache; nothing where its wheel is kept already."""
+    units_of = SHARES.get(order.package.name)
+    if units_of is None or kept_wheel(context.store, _key(order)) is not None:
+        return Shared()
+    with tempfile.TemporaryDirectory(prefix="spark-wheels-") as scratch:
+        return units_of(_job(order, Path(scratch, "raw"), context), order.trees, share)
 
 
 def _driver(package: Package) -> Driver:

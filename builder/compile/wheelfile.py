@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import base64
 import csv
-import hashlib
 import io
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from packaging.utils import canonicalize_name
 
-_DATE: Final = (2020, 1, 1, 0, 0, 0)
-_LEVEL: Final = 6
-_REGULAR: Final = 0o100000
+from builder.compile.zipwrite import Packed, pack, pool, write_zip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +33,18 @@ class Part:
         return self.data() if callable(self.data) else self.data
 
 
-def write_wheel(path: Path, parts: Iterable[Part], dist_info: str) -> Path:
+def write_wheel(path: Path, parts: Iterable[Part | Packed], dist_info: str) -> Path:
     """Write the wheel whole or not at all. RECORD is made here; a part of that name is refused."""
     ordered = sorted(parts, key=lambda part: (part.name.startswith(dist_info), part.name))
     path.parent.mkdir(parents=True, exist_ok=True)
+    with pool() as threads:
+        members = list(threads.map(_packed, ordered))
+    record = f"{dist_info}/RECORD"
+    members.append(pack(record, _record([*map(_row, members), (record, "", "")]), 0o644))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".wheel-")
     try:
-        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w") as archive:
-            rows = [_add(archive, part) for part in ordered]
-            record = f"{dist_info}/RECORD"
-            _add(archive, Part(record, _record([*rows, (record, "", "")])))
+        with os.fdopen(handle, "wb") as stream:
+            write_zip(stream, members)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
@@ -86,15 +83,13 @@ def wheel_text(tags: Iterable[str]) -> str:
     )
 
 
-def _add(archive: zipfile.ZipFile, part: Part) -> tuple[str, str, str]:
-    data = part.read()
-    info = zipfile.ZipInfo(part.name, _DATE)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.external_attr = (_REGULAR | part.mode) << 16
-    info.create_system = 3
-    archive.writestr(info, data, compresslevel=_LEVEL)
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return part.name, f"sha256={digest}", str(len(data))
+def _packed(part: Part | Packed) -> Packed:
+    return part if isinstance(part, Packed) else pack(part.name, part.read(), part.mode)
+
+
+def _row(member: Packed) -> tuple[str, str, str]:
+    digest = base64.urlsafe_b64encode(member.sha256).rstrip(b"=").decode()
+    return member.name, f"sha256={digest}", str(member.size)
 
 
 def _record(rows: Iterable[tuple[str, str, str]]) -> bytes:

@@ -1,6 +1,6 @@
 """Asks FlashInfer's own generators for modules and writes their ninja files; runs in the build's Python.
 
-Arguments: a JSON object {"source", "build", "modules"}. Prints one JSON object: the names that
+Arguments: a JSON object {"source", "build", "modules", "site", "headers"}. Prints one JSON object: the names that
 FlashInfer's ahead-of-time list holds for the chosen architectures, and those that it cannot make.
 FlashInfer's package body is not run (it imports all of torch): only its generators are.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import sysconfig
 import types
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def main(text: str) -> None:
     specs = {name: ahead.get(name) or _xqa(name) for name in asked["modules"]}
     unknown = [name for name, spec in specs.items() if spec is None]
     if not unknown:
-        _write(build, [spec for spec in specs.values() if spec is not None])
+        _write(build, [spec for spec in specs.values() if spec is not None], _canonical(asked))
     print(json.dumps({"ahead_of_time": sorted(ahead), "unknown": unknown}))
 
 
@@ -92,10 +93,25 @@ def _xqa(name: str) -> Any:
     return spec if spec.name == name else None
 
 
-def _write(build: Path, specs: list[Any]) -> None:
+def _canonical(asked: dict[str, Any]) -> dict[str, str]:
+    """Folders of headers that differ from machine to machine, and the same by paths that do not.
+
+    Headers put their own path into objects wherever they use __FILE__.
+    """
+    return {
+        str(Path(asked["site"]).resolve()): asked["site"],
+        sysconfig.get_path("include"): asked["headers"],
+    }
+
+
+def _write(build: Path, specs: list[Any], canonical: dict[str, str]) -> None:
     lines = ["ninja_required_version = 1.3"]
     for spec in specs:
         spec.write_ninja()
+        text = spec.ninja_path.read_text(encoding="utf-8")
+        for found, meant in canonical.items():
+            text = text.replace(found, meant)
+        spec.ninja_path.write_text(text, encoding="utf-8")
         lines.append(f"subninja {spec.ninja_path}")
     (build / "build.ninja").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,0 +1,80 @@
+"""Linked objects made ready for a wheel: stripped and packed, and kept by their content.
+
+An object that is linked from the same parts has the same bytes, and costs one digest the next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import deflate
+
+from builder.compile.host import Compilers
+from builder.compile.zipwrite import FORM, Packed, pack
+from builder.context import Context
+from builder.store import Store, key_of
+
+_KIND = "packed-object"
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """Strips and packs objects with one compiler's tools; `scratch` is a folder of its own."""
+
+    scratch: Path
+    compilers: Compilers
+    context: Context
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    @cached_property
+    def _tool(self) -> str:
+        return self.context.run([self.compilers.strip, "--version"]).output.partition("\n")[0]
+
+    def finished(self, name: str, data: bytes) -> Packed:
+        """The object without local symbols, which carry nvcc's temporary names and differ from build to build."""
+        return self._once([self._tool], name, data, self._stripped)
+
+    def packed(self, name: str, data: bytes) -> Packed:
+        """The object as it is."""
+        return self._once([], name, data, bytes)
+
+    def _once(self, how: list[str], name: str, data: bytes, make: Callable[[bytes], bytes]) -> Packed:
+        key = key_of([hashlib.sha256(data).hexdigest(), *how, FORM])
+        kept = _kept(self.context.store, key, name)
+        if kept is not None:
+            return kept
+        packed = pack(name, make(data), 0o755)
+        _keep(self.context.store, key, packed)
+        return packed
+
+    def _stripped(self, data: bytes) -> bytes:
+        place = self.scratch / f"{next(self._numbers)}.so"
+        place.write_bytes(data)
+        self.context.run([self.compilers.strip, "--strip-unneeded", place])
+        return place.read_bytes()
+
+
+def _keep(store: Store, key: str, packed: Packed) -> None:
+    blob = store.put([packed.data])
+    facts = {"blob": blob.name, "crc": packed.crc, "size": packed.size, "sha256": packed.sha256.hex()}
+    store.keep_record(_KIND, key, facts)
+
+
+def _kept(store: Store, key: str, name: str) -> Packed | None:
+    """The object as it was packed, unless what is on the disk is not what was put there."""
+    record = store.record(_KIND, key) or {}
+    blob, crc, size, sha256 = (record.get(field) for field in ("blob", "crc", "size", "sha256"))
+    path = store.blob(str(blob))
+    if path is None or not isinstance(crc, int) or not isinstance(size, int) or not isinstance(sha256, str):
+        return None
+    packed = Packed(name, 0o755, path.read_bytes(), crc, size, bytes.fromhex(sha256))
+    try:
+        return packed if zlib.crc32(packed.read()) == crc else None
+    except deflate.DeflateError:
+        return None
