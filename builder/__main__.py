@@ -25,7 +25,7 @@ from builder.report import Report
 if TYPE_CHECKING:
     from builder.commands import Outcome
 
-VERBS = ("build", "plan", "patches", "inspect", "verify", "publish", "lock")
+VERBS = ("build", "plan", "patches", "inspect", "verify", "publish", "image", "lock")
 
 UNHEARD = 141
 """Exit code when whoever read our messages has left before the end, as a shell says it (128 + SIGPIPE)."""

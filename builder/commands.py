@@ -188,6 +188,19 @@ def publish(request: Request) -> Outcome:
     return Outcome(document, text)
 
 
+def image(request: Request) -> Outcome:
+    """Make a container image of a recipe's verified wheels; image lock pins what they need."""
+    chosen = _options(
+        request, "recipe", "base", "push", "tool", "wheels", "lock", "python", "out", "store", words=True
+    )
+    from builder.image import run_verb
+
+    out = _out(chosen)
+    context = _context(_store(chosen), out / "logs", request.report)
+    document, text = run_verb(request.words, chosen, context, ROOT, out)
+    return Outcome(document, text)
+
+
 def patches(request: Request) -> Outcome:
     """Status, overlap, refresh and radar of a recipe's patch series."""
     from builder.patches import Bench, render, run_verb

@@ -14,6 +14,7 @@ from builder import commands
 from builder.__main__ import VERBS
 from builder.patches import verbs as patch_verbs
 from builder.verify import verb as verify_verb
+from builder.verify.image import verb as image_verb
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -45,7 +46,7 @@ def _options() -> dict[str, set[str]]:
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             if isinstance(call.func, ast.Name) and call.func.id == "_options":
                 known[function.name] = {ast.literal_eval(argument) for argument in call.args[1:]}
-    known["verify"] = set(verify_verb._OPTIONS)
+    known["verify"] = set(verify_verb._OPTIONS) | set(image_verb.OPTIONS)
     known["patches"] = {name for names in patch_verbs._OPTIONS.values() for name in names} | {"store", "out"}
     return known
 

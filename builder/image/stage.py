@@ -1,0 +1,160 @@
+"""Wheels into folders, one a layer, as the image will have them: nothing of the target is run.
+
+PyPA's installer unpacks them and writes RECORD and scripts. Every mode and time is set here, and no
+bytecode is made, so that the same wheels give the same folders anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from builder.errors import WheelError
+from builder.image.places import EPOCH, LAYERS, PREFIX, PTXAS, Python
+
+_CUDA: Final = ("nvidia-", "cuda-")
+_TORCH: Final = ("torch", "torchaudio", "torchvision", "triton", "flashinfer-cubin")
+_ELF: Final = b"\x7fELF"
+_LARGE: Final = 1 << 20
+_PTXAS: Final = "/bin/ptxas"
+_SPARE: Final = ("build_backend.py",)
+"""Files beside the packages that several projects pack by mistake and that nothing imports: the first wheel's stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One wheel to install: its project, its file, and the name that it was published under."""
+
+    project: str
+    path: Path
+    filename: str
+    ours: bool = False
+
+    @property
+    def layer(self) -> str:
+        """The layer that most of it goes to."""
+        if self.ours:
+            return "ours"
+        if self.project.startswith(_CUDA):
+            return "cuda"
+        return "torch" if self.project in _TORCH else "deps"
+
+
+def stage(parts: Sequence[Part], python: Python, into: Path) -> None:
+    """Lay out every layer's folder below `into`. Raises WheelError for wheels that collide or cannot be unpacked."""
+    for layer in LAYERS:
+        (into / layer).mkdir(parents=True)
+    owners: dict[str, str] = {}
+    for part in sorted(parts, key=lambda part: (not part.ours, part.filename)):
+        with tempfile.TemporaryDirectory(dir=into) as work:
+            _install(part, python, Path(work))
+            _move(part, python, Path(work), into, owners)
+
+
+def finish(into: Path) -> None:
+    """Set modes and times of everything staged."""
+    for folder, _, names in os.walk(into, topdown=False):
+        for path in (*(Path(folder, name) for name in names), Path(folder)):
+            if not path.is_symlink():
+                plain = path.is_file() and not path.stat().st_mode & 0o111
+                path.chmod(0o644 if plain else 0o755)
+            os.utime(path, (EPOCH, EPOCH), follow_symlinks=False)
+
+
+def own_files(python: Python, users: Mapping[str, str], into: Path) -> None:
+    """The environment's own files: interpreter links, entrypoint, health check, and `users` (passwd and group)."""
+    ours = into / "ours"
+    prefix = ours / PREFIX.strip("/")
+    (prefix / "bin").mkdir(parents=True, exist_ok=True)
+    settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python.version}\n"
+    (prefix / "pyvenv.cfg").write_text(settings, encoding="utf-8")
+    for name in ("python", "python3", f"python{python.version}"):
+        (prefix / "bin" / name).symlink_to(python.interpreter)
+    for name in ("entrypoint", "health"):
+        text = resources.files("builder.image").joinpath("files", name).read_text(encoding="utf-8")
+        target = prefix / "bin" / name
+        target.write_text(text, encoding="utf-8")
+        target.chmod(0o755)
+    (ours / "etc").mkdir()
+    for name, text in users.items():
+        (ours / "etc" / name).write_text(text, encoding="utf-8")
+    (into / "home" / ".cache").mkdir(parents=True)
+
+
+def take_ptxas(wheel: Path, into: Path) -> None:
+    """The assembler alone out of the compiler's wheel. Raises WheelError when it holds none."""
+    target = into / "cuda" / PTXAS.strip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith(_PTXAS)]
+        if len(names) != 1:
+            raise WheelError(f"it holds {len(names)} files called ptxas", where=str(wheel), expected="one")
+        with archive.open(names[0]) as source, target.open("xb") as sink:
+            shutil.copyfileobj(source, sink, _LARGE)
+    target.chmod(0o755)
+
+
+def _install(part: Part, python: Python, work: Path) -> None:
+    from installer import install
+    from installer.destinations import SchemeDictionaryDestination
+    from installer.exceptions import InstallerError
+    from installer.sources import WheelFile
+
+    scheme = {
+        "purelib": python.site,
+        "platlib": python.site,
+        "scripts": f"{PREFIX}/bin",
+        "data": PREFIX,
+        "headers": f"{PREFIX}/include/python{python.version}/{part.project}",
+    }
+    destination = SchemeDictionaryDestination(scheme, f"{PREFIX}/bin/python3", "posix", destdir=str(work))
+    named = work / ".wheel" / part.filename
+    named.parent.mkdir()
+    named.symlink_to(part.path.resolve())
+    try:
+        with WheelFile.open(named) as source, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Skip installing", RuntimeWarning)  # bytecode that a wheel brings along
+            install(source, destination, additional_metadata={"INSTALLER": b"spark-wheels\n"})
+    except (InstallerError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise WheelError(f"{part.filename} cannot be installed: {error}", where=str(part.path)) from error
+    shutil.rmtree(named.parent)
+
+
+def _move(part: Part, python: Python, work: Path, into: Path, owners: dict[str, str]) -> None:
+    """Into the layers; of our own wheels, what is compiled goes to a layer that a Python patch leaves alone."""
+    for folder, _, names in os.walk(work):
+        for name in sorted(names):
+            path = Path(folder, name)
+            inside = path.relative_to(work)
+            layer = "native" if part.ours and _is_native(path) else part.layer
+            target = into / layer / inside
+            before = owners.setdefault(str(inside), f"{layer} {part.filename}")
+            if before != f"{layer} {part.filename}":
+                if name not in _SPARE or folder != f"{work}{python.site}":
+                    _same_or_refuse(path, into / before.partition(" ")[0] / inside, part, before)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+
+
+def _is_native(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == _ELF or path.stat().st_size > _LARGE
+
+
+def _same_or_refuse(path: Path, other: Path, part: Part, before: str) -> None:
+    if path.read_bytes() != other.read_bytes():
+        raise WheelError(
+            f"two wheels bring different files of one name: {path.name}",
+            where=f"{part.filename} and {before.partition(' ')[2]}",
+            expected="equal files where wheels share a path",
+            remedy="lock versions of the two that do not collide",
+        )
