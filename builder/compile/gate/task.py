@@ -12,8 +12,11 @@ _ENDINGS = {
     "ptxas": (".ptx",),
     "cc1plus": (".cc", ".cpp", ".cxx", ".C", ".ii", ".cu"),
 }
-_GUESS = {"cicc": (1500, 60), "cudafe++": (400, 150), "ptxas": (300, 60), "cc1plus": (700, 150)}
-"""A step nobody has measured: MB, and bytes more for each byte of input."""
+_GUESS = {"cicc": (600, 180), "cudafe++": (150, 135), "ptxas": (100, 45), "cc1plus": (100, 130)}
+"""A step that nobody has measured: MB, and bytes for each byte of its input, by what vLLM's units take."""
+
+_PLAIN_CXX = 1500
+"""MB of a C++ source, whose size says nothing of the headers that it takes in."""
 
 
 class Task:
@@ -63,9 +66,11 @@ def _unit_from(tool: str, args: list[str], given: str) -> str:
     return base.split(".")[0] + ".cu"
 
 
-def guess(tool: str, size: int) -> int:
-    """Bytes to expect of a step that nobody has measured, by the size of its input."""
+def guess(tool: str, name: str, size: int) -> int:
+    """Bytes to expect of a step that nobody has measured, by its preprocessed input's name and size."""
     fixed, factor = _GUESS.get(tool, (1000, 0))
+    if tool == "cc1plus" and not name.endswith((".ii", ".cudafe1.cpp")):
+        fixed, factor = _PLAIN_CXX, 0
     return fixed * MB + factor * size
 
 
@@ -80,4 +85,4 @@ def expectation(task: Task, learned: str) -> tuple[int, float]:
             peak, seconds = text[at + 1 :].partition("\n")[0].split("\t")[3:5]
             return int(peak) * 21 // 20, float(seconds)
     size = os.stat(task.input).st_size if task.input else 0  # noqa: PTH116
-    return guess(task.tool, size), UNKNOWN_SECONDS
+    return guess(task.tool, task.input, size), UNKNOWN_SECONDS
