@@ -67,7 +67,9 @@ def verify(session: nox.Session) -> None:
 
 @nox.session
 def publish(session: nox.Session) -> None:
-    """Care for an index: rollback | yank FILE… | unyank FILE… | gc keep=N [locks=A,B] | refresh, [index=PLACE]."""
+    """Care for an index: rollback | yank FILE… | unyank FILE… | gc keep=N | refresh | attest FOLDER…, [index=PLACE]."""
+    if "attest" in session.posargs:
+        session.install("--require-hashes", "--no-deps", "-r", SIGN)
     _builder(session, "publish")
 
 

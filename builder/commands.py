@@ -178,7 +178,7 @@ def verify(request: Request) -> Outcome:
 
 
 def publish(request: Request) -> Outcome:
-    """Care for an index: rollback, yank, unyank, gc, refresh."""
+    """Care for an index: rollback, yank, unyank, gc, refresh, attest."""
     from builder.publish import run_verb
 
     chosen = dict(request.options)

@@ -13,6 +13,7 @@ import pytest
 from builder import commands
 from builder.__main__ import VERBS
 from builder.patches import verbs as patch_verbs
+from builder.publish import verbs as publish_verbs
 from builder.verify import verb as verify_verb
 from builder.verify.image import verb as image_verb
 
@@ -47,6 +48,7 @@ def _options() -> dict[str, set[str]]:
             if isinstance(call.func, ast.Name) and call.func.id == "_options":
                 known[function.name] = {ast.literal_eval(argument) for argument in call.args[1:]}
     known["verify"] = set(verify_verb._OPTIONS) | set(image_verb.OPTIONS)
+    known["publish"] = {name for names in publish_verbs._TAKES.values() for name in names} | {"index", "out"}
     known["patches"] = {name for names in patch_verbs._OPTIONS.values() for name in names} | {"store", "out"}
     return known
 

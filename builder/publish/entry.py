@@ -33,7 +33,8 @@ class IndexFile:
 
     `yanked` is None for a file on offer; else the reason (PEP 592), which may be empty.
     `upload_time` is UTC in ISO 8601, when the file first came to this index. `statement_sha256` is
-    the digest of its provenance statement, empty when it came without one.
+    the digest of its provenance statement, empty when it came without one; `provenance` the whole
+    address of its signed attestations (PEP 740), empty until `attest` has checked them.
     """
 
     filename: str
@@ -44,6 +45,7 @@ class IndexFile:
     requires_python: str = ""
     yanked: str | None = None
     statement_sha256: str = ""
+    provenance: str = ""
 
     @property
     def version(self) -> Version:
@@ -58,7 +60,7 @@ class IndexFile:
     @property
     def key(self) -> str:
         """Where its bytes lie: under their digest, so that no name is ever overwritten."""
-        return f"files/{self.sha256[:2]}/{self.sha256}/{self.filename}"
+        return self.beside(self.filename)
 
     @property
     def url(self) -> str:
@@ -68,13 +70,18 @@ class IndexFile:
     @property
     def statement_key(self) -> str:
         """Where its statement lies: beside it under its own digest, for two builders' statements may differ."""
-        return f"files/{self.sha256[:2]}/{self.sha256}/{self.statement_sha256}.provenance.json"
+        return self.beside(f"{self.statement_sha256}.provenance.json")
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Everything that lies there for its sake."""
-        own = (self.key, f"{self.key}.metadata")
-        return (*own, self.statement_key) if self.statement_sha256 else own
+        statement = (self.statement_key,) if self.statement_sha256 else ()
+        signed = (self.beside(self.provenance.rpartition("/")[2]),) if self.provenance else ()
+        return (self.key, f"{self.key}.metadata", *statement, *signed)
+
+    def beside(self, name: str) -> str:
+        """Where a file of that name lies beside the wheel."""
+        return f"files/{self.sha256[:2]}/{self.sha256}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +193,7 @@ def _file_from(entry: Mapping[str, Any]) -> IndexFile:
         requires_python=entry.get("requires-python", ""),
         yanked=None if yanked is False else "" if yanked is True else cast("str", yanked),
         statement_sha256=entry.get("_statement", {}).get("sha256", ""),
+        provenance=entry.get("provenance") or "",
     )
 
 

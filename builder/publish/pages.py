@@ -38,6 +38,7 @@ _PROJECT = """\
 {% for file in files %}<a href="{{ file.url }}#sha256={{ file.sha256 }}"\
 {% if file.requires_python %} data-requires-python="{{ file.requires_python }}"{% endif %} \
 data-core-metadata="sha256={{ file.metadata_sha256 }}" data-dist-info-metadata="sha256={{ file.metadata_sha256 }}"\
+{% if file.provenance %} data-provenance="{{ file.provenance }}"{% endif %}\
 {% if file.yanked is not none %} data-yanked="{{ file.yanked }}"{% endif %}>{{ file.filename }}</a><br>
 {% endfor %}</body>
 </html>
@@ -90,6 +91,8 @@ def _entry(file: IndexFile) -> dict[str, Any]:
         entry["requires-python"] = file.requires_python
     if file.yanked is not None:
         entry["yanked"] = file.yanked or True
+    if file.provenance:
+        entry["provenance"] = file.provenance
     if file.statement_sha256:  # not `provenance`: PEP 740 gives that name to signed attestations that the index checked
         entry["_statement"] = {"url": f"../../{quote(file.statement_key)}", "sha256": file.statement_sha256}
     return entry

@@ -25,6 +25,7 @@ _CHUNK = 8 << 20
 _ROLE = ("/latest/api/token", "/latest/meta-data/")  # where the library looks last, when the environment has no login
 _PAGE = "no-cache"
 _FILE = "public, max-age=31536000, immutable"
+_SMALL = {".provenance.json": "application/json", ".provenance": "application/vnd.pypi.integrity.v1+json"}
 _TYPES = {"index.html": "text/html; charset=utf-8", "index.json": "application/vnd.pypi.simple.v1+json"}
 
 
@@ -88,7 +89,7 @@ class ObjectShelf:
     def put(self, key: str, data: bytes) -> None:
         """Keep a small immutable object."""
         with _said(self.url, absent=True):
-            kind = "application/json" if key.endswith(".json") else "text/plain; charset=utf-8"
+            kind = next((kind for end, kind in _SMALL.items() if key.endswith(end)), "text/plain; charset=utf-8")
             attributes = {"Content-Type": kind, "Cache-Control": _FILE}
             obstore.put(self.store, key, data, attributes=attributes, use_multipart=False)
 

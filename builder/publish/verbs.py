@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from builder.errors import UsageError
+from builder.publish.attest import Signer, attest
 from builder.publish.upkeep import Changed, Collected, gc, refresh, rollback, unyank, yank
+from builder.supply.signature import GITHUB
 
 Options = Mapping[str, str]
 _TAKES = {
@@ -19,8 +21,9 @@ _TAKES = {
     "unyank": (),
     "gc": ("keep", "locks"),
     "refresh": (),
+    "attest": ("identity", "issuer", "trust", "url"),
 }
-_WITH_FILES = ("yank", "unyank")
+_WITH_FILES = ("yank", "unyank", "attest")
 
 
 def run_verb(words: Sequence[str], options: Options, index: str) -> tuple[dict[str, Any], str]:
@@ -45,7 +48,8 @@ def _check(verb: str, files: Sequence[str], options: Options) -> None:
         expected = ", ".join(f"{name}=" for name in ("index", *_TAKES[verb]))
         raise UsageError(f"publish {verb} does not take {unknown[0]}=", expected=expected)
     if bool(files) != (verb in _WITH_FILES):
-        expected = "file names of wheels in the index" if verb in _WITH_FILES else "options only"
+        what = "folders of wheels with their bundles" if verb == "attest" else "file names of wheels in the index"
+        expected = what if verb in _WITH_FILES else "options only"
         raise UsageError(f"publish {verb} with {'no' if not files else 'these'} words", expected=expected)
 
 
@@ -75,6 +79,19 @@ def _refresh(index: str, _files: Sequence[str], _options: Options) -> Changed:
     return refresh(index)
 
 
+def _attest(index: str, folders: Sequence[str], options: Options) -> Changed:
+    missing = [name for name in ("identity", "url") if name not in options]
+    if missing:
+        raise UsageError(
+            f"attest without {missing[0]}=",
+            expected="identity=WHO signed the wheels, url=ADDRESS that serves the index",
+            remedy="for example url=https://wheels.example.org",
+        )
+    trust = options.get("trust")
+    signer = Signer(options["identity"], options.get("issuer", GITHUB), Path(trust) if trust else None)
+    return attest(index, [Path(folder) for folder in folders], options["url"], signer)
+
+
 def _time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
@@ -89,4 +106,5 @@ _CALLS: Mapping[str, Callable[[str, Sequence[str], Options], Changed | Collected
     "unyank": _unyank,
     "gc": _gc,
     "refresh": _refresh,
+    "attest": _attest,
 }

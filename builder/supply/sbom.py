@@ -40,7 +40,7 @@ def sbom(record: Mapping[str, Any]) -> bytes:
         if material.kind in parts:
             parts[material.kind].append(_component(material))
     for taken in parts["prebuilt"]:
-        taken.components = [*parts["part"], *parts["file"]]  # type: ignore[assignment]
+        taken.components = [*parts["part"], *parts["file"]]
     root, direct = _root(record, found), [*parts["vendored"], *parts["external"], *parts["prebuilt"]]
     bom = Bom(metadata=_metadata(record, root), components=direct)
     bom.register_dependency(root, direct)

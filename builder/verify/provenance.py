@@ -28,8 +28,8 @@ from builder.supply import (
     read_statement,
     recipe_materials,
     record_in,
+    signature,
 )
-from builder.verify import signature
 
 VERSION = 1
 OWN_OPTIONS = ("provenance", "identity", "issuer", "trust")
