@@ -41,6 +41,8 @@ _SECTION = np.dtype(
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
+_WORDS = np.dtype([("first", "<u8"), ("value", "<u8"), ("size", "<u8")])
+"""A symbol again, its first four fields as one number: name, info << 32, other << 40, section << 48."""
 _DYNAMIC = np.dtype([("tag", "<u8"), ("value", "<u8")])
 _PROGBITS, _SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM = (
     1,
@@ -54,7 +56,8 @@ _PROGBITS, _SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM 
 )
 _NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
 _GLOBAL, _WEAK, _UNIQUE, _FUNCTION = 1, 2, 10, 2
-_EXECUTABLE, _ENTRY_BIT = 4, 0x10
+_EXECUTABLE = 4
+_ENTRY_MASK, _ENTRY = 15 << 32 | 0x10 << 40, _FUNCTION << 32 | 0x10 << 40
 _SHARING = 8
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)+)")
 
@@ -180,27 +183,26 @@ def code_sections(elf: Elf) -> CodeSections:
 
 
 def _entry_names(elf: Elf) -> dict[int, str]:
-    """Section → name of the kernel in it."""
+    """Section → name of the kernel in it, by the first symbol that says so."""
     index = elf.of_type(_SYMTAB)
     if index is None:
         return {}
-    table, strings = elf.symbols(index)
-    entry = np.flatnonzero((table["info"] & 15 == _FUNCTION) & (table["other"] & _ENTRY_BIT != 0))
-    owners, first = np.unique(_owners(elf, table)[entry], return_index=True)
-    names = _texts(elf, strings, table["name"][entry[first]].tolist())
-    return dict(zip(owners.tolist(), names, strict=True))
+    words = _table(elf.body(index), _WORDS)["first"]
+    places = np.flatnonzero(words & _ENTRY_MASK == _ENTRY)
+    first: dict[int, int] = {}
+    for place, word in zip(places.tolist(), words[places].tolist(), strict=True):
+        first.setdefault(_owner(elf, place, word >> 48), word & 0xFFFFFFFF)
+    strings = bytes(elf.body(int(elf.sections[index]["link"])))
+    return dict(zip(first, _texts(elf, strings, list(first.values())), strict=True))
 
 
-def _owners(elf: Elf, table: Table) -> npt.NDArray[np.int64]:
-    owners = table["shndx"].astype(np.int64)
-    extended = elf.of_type(_SHNDX)
-    if extended is not None:
-        wide = _table(elf.body(extended), np.dtype("<u4"))
-        far = np.flatnonzero(owners == 0xFFFF)
-        far = far[far < len(wide)]
-        owners[far] = wide[far]
-    owners[(table["shndx"] >= 0xFF00) & (owners >= 0xFF00) & (owners <= 0xFFFF)] = 0
-    return owners
+def _owner(elf: Elf, symbol: int, section: int) -> int:
+    """The section of a symbol, 0 for none; of more than 65,279 sections a table of its own tells the number."""
+    if section < 0xFF00:
+        return section
+    extended = elf.of_type(_SHNDX) if section == 0xFFFF else None
+    wide = _table(elf.body(extended), np.dtype("<u4")) if extended is not None else ()
+    return int(wide[symbol]) if symbol < len(wide) else 0
 
 
 def link_facts(elf: Elf) -> ElfFacts:

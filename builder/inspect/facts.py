@@ -7,8 +7,16 @@ the image belongs to, because the driver chooses one image per container.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from builder.model import Finding
+
+Level = Literal["arch", "sass", "all"]
+"""How much is read: headers, every machine instruction, or every PTX text besides.
+
+At "sass", PTX that has machine code of its own architecture in its container is not unpacked: one run of nvcc made
+both, and the facts are those of the machine code. benchmarks/agreement.py holds the two against each other.
+"""
 
 CLASSES: tuple[str, ...] = (
     "OMMA",

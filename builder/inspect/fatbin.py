@@ -15,13 +15,18 @@ Header walks touch headers only, so a mapped file's payloads are never paged in 
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from builder.errors import InspectError
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressor
 
 MAGIC = 0xBA55ED50
 MAGIC_BYTES = struct.pack("<I", MAGIC)
@@ -63,27 +68,51 @@ def entries(section: memoryview, where: str = "") -> Iterator[Entry]:
         offset, container = _next_container(section, end, where), container + 1
 
 
-def unpack(entry: Entry, where: str = "") -> bytes | memoryview:
+class Room(threading.local):
+    """A thread's own decompressor, and memory that one image after another is unpacked into.
+
+    Fresh pages for each image would cost as much time as unpacking it.
+    """
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+
+    @cached_property
+    def zstd(self) -> ZstdDecompressor:
+        """The decompressor; one serves any number of frames, one after another."""
+        from zstandard import ZstdDecompressor
+
+        return ZstdDecompressor()
+
+    def of(self, size: int) -> memoryview:
+        """`size` bytes that are good until the thread asks again."""
+        if len(self._memory) < size:
+            self._memory = bytearray(max(size, 2 * len(self._memory)))
+        return memoryview(self._memory)[:size]
+
+
+def unpack(entry: Entry, where: str = "", room: Room | None = None) -> bytes | memoryview:
     """The entry's plain bytes; a plain payload is returned as it lies, without a copy.
 
-    Raises InspectError for damaged data, or data that grows past all reason (256 times and 64 kB).
+    With `room`, they may lie there and last until this thread unpacks the next entry into it. Raises InspectError
+    for damaged data, or data that grows past all reason (256 times and 64 kB).
     """
     if entry.compression == "none":
         return entry.payload
     if entry.plain > min(_SLACK + _RATIO * entry.size, _CEILING):
         raise _bad(f"a {entry.size} B payload claims to unpack to {entry.plain} B", entry.offset, where)
-    return _decompress(entry, where)
+    return _decompress(entry, where, room or Room())
 
 
-def _decompress(entry: Entry, where: str) -> bytes:
+def _decompress(entry: Entry, where: str, room: Room) -> bytes | memoryview:
     import zstandard
     from lz4.block import LZ4BlockError, decompress  # type: ignore[attr-defined]
 
     try:
         if entry.compression == "lz4":
-            data: bytes = decompress(entry.payload, uncompressed_size=entry.plain)
+            data: bytes | memoryview = decompress(entry.payload, uncompressed_size=entry.plain)
         else:
-            data = _zstd(entry, zstandard)
+            data = _zstd(entry, zstandard.frame_content_size(entry.payload), room)
     except (LZ4BlockError, zstandard.ZstdError, ValueError, MemoryError) as error:
         raise _bad(f"a {entry.compression} payload is damaged ({error})", entry.offset, where) from error
     if len(data) != entry.plain:
@@ -91,12 +120,14 @@ def _decompress(entry: Entry, where: str) -> bytes:
     return data
 
 
-def _zstd(entry: Entry, zstandard: ModuleType) -> bytes:
-    said = zstandard.frame_content_size(entry.payload)
-    if said not in {-1, entry.plain}:
+def _zstd(entry: Entry, said: int, room: Room) -> bytes | memoryview:
+    """`said` is the size that the frame names, -1 for none: then only a decompressor with a limit is safe."""
+    if said == entry.plain:
+        data = room.of(said)
+        return data[: room.zstd.stream_reader(entry.payload).readinto(data)]
+    if said != -1:
         raise ValueError(f"its frame says {said} B, the entry {entry.plain} B")
-    data: bytes = zstandard.ZstdDecompressor().decompress(entry.payload, max_output_size=entry.plain)
-    return data
+    return room.zstd.decompress(entry.payload, max_output_size=entry.plain)
 
 
 def _container(section: memoryview, offset: int, where: str) -> tuple[int, int]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, ptx, sass
 from builder.inspect.devices import all_devices
-from builder.inspect.facts import CLASSES, NO_COUNTS, CodeFacts, Counts, ElfFacts, ImageFacts, KernelFacts, ObjectFacts
-
-Level = Literal["arch", "sass", "all"]
-"""How much is read: headers, every machine instruction, or every PTX text besides.
-
-At "sass", PTX that has machine code of its own architecture in its container is not unpacked: one run of nvcc made
-both, and the facts are those of the machine code. benchmarks/agreement.py holds the two against each other.
-"""
+from builder.inspect.facts import (
+    CLASSES,
+    NO_COUNTS,
+    CodeFacts,
+    Counts,
+    ElfFacts,
+    ImageFacts,
+    KernelFacts,
+    Level,
+    ObjectFacts,
+)
 
 Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
-"""`map` or a thread pool's map."""
+"""`map`, or one that lets several threads at the work."""
 
 HEAD = 64
 """Bytes from a file's start that `is_object` wants."""
@@ -43,6 +46,7 @@ class Asked:
     level: Level
     devices: tuple[str, ...]
     spread: Mapper = map
+    room: fatbin.Room = field(default_factory=fatbin.Room)
 
 
 def inspect_object(name: str, data: memoryview, asked: Asked, where: str = "") -> Iterator[ObjectFacts]:
@@ -121,7 +125,7 @@ def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[Imag
     code = {(entry.container, entry.arch) for entry in entries if entry.kind == "sass" and asked.level != "all"}
     twins = [entry.kind == "ptx" and (entry.container, entry.arch) in code for entry in entries]
     own = [entry for entry, twin in zip(entries, twins, strict=True) if not twin]
-    read = iter(asked.spread(lambda entry: _image(entry, where), own))
+    read = iter(asked.spread(lambda entry: _image(entry, where, asked.room), own))
     images = [None if twin else next(read) for twin in twins]
     known = {(image.container, image.arch): image for image in images if image is not None and image.kind == "sass"}
     return tuple(image or _twin(entry, known) for entry, image in zip(entries, images, strict=True))
@@ -137,8 +141,8 @@ def _unread(entry: fatbin.Entry) -> ImageFacts:
     return ImageFacts(entry.kind, entry.arch, entry.version, entry.compression, entry.container, entry.size)
 
 
-def _image(entry: fatbin.Entry, where: str) -> ImageFacts:
-    data = fatbin.unpack(entry, where)
+def _image(entry: fatbin.Entry, where: str, room: fatbin.Room) -> ImageFacts:
+    data = fatbin.unpack(entry, where, room)
     where = f"{where}, {entry.arch} image at byte {entry.offset}"
     scans = list(ptx.scan(bytes(data), where) if entry.kind == "ptx" else _scan_sass(entry, data, where))
     kernels = tuple(

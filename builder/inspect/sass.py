@@ -41,6 +41,7 @@ _IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005
 """NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
 
 _NEVER, _ALWAYS, _PLAIN = 15, 7, 0x800
+_SURE_EXIT = _ALWAYS << 12 | _PLAIN | _EXIT
 _IDLE_LENGTH = 8
 _FIRST_CONTROL, _STOP_BIT = 64, 128
 _FP4, _FP8 = CLASSES.index("F2FP.E2M1"), CLASSES.index("F2FP.FP8")
@@ -92,8 +93,9 @@ def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = ""
         yield from (KernelScan() for _ in code.starts)
         return
     run = _Code.of(image, code, sm, where)
-    trapped, empty = run.trap_only(), run.empty()
-    for index, counts in enumerate(run.counts().tolist()):
+    points = np.flatnonzero(run.code & (_STOP_BIT - 1) == _control(_BPT))
+    trapped, empty = run.trap_only(points), run.empty()
+    for index, counts in enumerate(run.counts(points).tolist()):
         yield KernelScan(tuple(counts), index in trapped, index in empty)
 
 
@@ -132,19 +134,20 @@ class _Code:
         sieved = np.frombuffer(image, "u1", count * 8, low)[::16].tobytes().translate(_LOW_BYTES)
         at = np.flatnonzero(np.frombuffer(sieved, bool))
         code = _CODE_OF[words[at * 2] & np.uint64(0xFFFF)]
-        at, code = at[code > 0], code[code > 0]
-        owner = np.searchsorted(starts, at, "right") - 1
-        inside = at < ends[owner]
-        return cls(words, sm, starts, ends, at[inside], code[inside], owner[inside])
+        held = np.diff(np.searchsorted(at, np.stack((starts, ends), axis=1).ravel()))  # in a section, in a gap, …
+        chosen = (code > 0) & np.repeat(np.arange(len(held)) % 2 == 0, held)
+        owner = np.repeat(np.arange(len(held)) // 2, held)
+        return cls(words, sm, starts, ends, at[chosen], code[chosen], owner[chosen])
 
-    def counts(self) -> npt.NDArray[Any]:
-        """A row per kernel, a column per class."""
+    def counts(self, points: Ints) -> npt.NDArray[Any]:
+        """A row per kernel, a column per class; `points` are the breakpoints and traps among the coded instructions."""
         kind = self.code.astype(np.int64) - 1
         kind[self.code >= _FIRST_CONTROL] = -1
         convert = np.flatnonzero(kind == _FP4)
-        kind[convert] = _convert_class(self._second(convert))
-        points = np.flatnonzero(self.code & (_STOP_BIT - 1) == _control(_BPT))
-        kind[points[_is_trap(self._second(points))]] = _TRAP
+        if len(convert):
+            kind[convert] = _convert_class(self._second(convert))
+        if len(points):
+            kind[points[_is_trap(self._second(points))]] = _TRAP
         chosen = kind >= 0
         flat = self.owner[chosen] * len(CLASSES) + kind[chosen]
         return np.bincount(flat, minlength=len(self.starts) * len(CLASSES)).reshape(-1, len(CLASSES))
@@ -152,23 +155,23 @@ class _Code:
     def _second(self, chosen: Ints) -> Words:
         return self.words[self.at[chosen] * 2 + 1]
 
-    def trap_only(self) -> set[int]:
+    def trap_only(self, points: Ints) -> set[int]:
         """Kernels of which no path from the entry reaches EXIT.
 
         ptxas drops what nothing reaches, so an EXIT in a kernel without a trap needs no search.
         """
+        count = len(self.starts)
+        exits = np.bincount(self.owner[self.code == _control(_EXIT)], minlength=count) > 0
+        lost = set(np.flatnonzero(~exits).tolist())
+        if not len(points):
+            return lost
         control = np.flatnonzero(self.code >= _FIRST_CONTROL)
-        code, owner, count = self.code[control], self.owner[control], len(self.starts)
-        exits = np.bincount(owner[code == _control(_EXIT)], minlength=count) > 0
-        traps = np.bincount(owner[code & (_STOP_BIT - 1) == _control(_BPT)], minlength=count) > 0
-        doubtful = exits & traps & ~_straight_to_exit(code, owner, count)
-        first, last = (np.searchsorted(owner, np.arange(count), side) for side in ("left", "right"))
-        searched = {k: control[first[k] : last[k]] for k in np.flatnonzero(doubtful).tolist()}
-        return {
-            kernel
-            for kernel in np.flatnonzero(~exits | doubtful).tolist()
-            if kernel not in searched or not self._reaches_exit(kernel, searched[kernel])
-        }
+        code, owner = self.code[control], self.owner[control]
+        traps = np.bincount(self.owner[points], minlength=count) > 0
+        doubtful = np.flatnonzero(exits & traps & ~_straight_to_exit(code, owner, count))
+        first, last = (np.searchsorted(owner, doubtful, side) for side in ("left", "right"))
+        searched = zip(doubtful.tolist(), first.tolist(), last.tolist(), strict=True)
+        return lost | {kernel for kernel, a, b in searched if not self._reaches_exit(kernel, control[a:b])}
 
     def _reaches_exit(self, kernel: int, control: Ints) -> bool:
         places = self.at[control]
@@ -181,13 +184,14 @@ class _Code:
         """Kernels in which nothing but idle instructions stands before an unconditional EXIT."""
         exits = np.flatnonzero(self.code == _control(_EXIT))
         early = exits[self.at[exits] - self.starts[self.owner[exits]] < _IDLE_LENGTH]
-        return {kernel for kernel in set(self.owner[early].tolist()) if self._is_empty(kernel)}
+        sure = early[self.words[self.at[early] * 2] & np.uint64(0xFFFF) == _SURE_EXIT]
+        return {kernel for kernel in set(self.owner[sure].tolist()) if self._is_empty(kernel)}
 
     def _is_empty(self, kernel: int) -> bool:
         start = int(self.starts[kernel])
         for place in range(start, min(start + _IDLE_LENGTH, int(self.ends[kernel]))):
             word = int(self.words[place * 2])
-            if word & 0xFFFF == _ALWAYS << 12 | _PLAIN | _EXIT:
+            if word & 0xFFFF == _SURE_EXIT:
                 return True
             if word & 0x1FF not in _IDLE:
                 return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import hashlib
 import io
 import re
 from collections import Counter
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
-from pathlib import PurePosixPath
 
 from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -70,18 +68,16 @@ def glibc_tag(tags: Iterable[str]) -> str:
     return ".".join(map(str, min(found))) if found else ""
 
 
-def check_digest(record: Record, member: Member, data: memoryview) -> Finding | None:
-    """A finding when the member's bytes are not those that RECORD names."""
-    digest, size = record.lines.get(member.name, ("", -1))
-    if not digest:
-        return None
-    found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    if found == digest.rstrip("=") and size in {-1, len(data)}:
+def check_digest(record: Record, member: Member, digest: bytes) -> Finding | None:
+    """A finding when the member's sha256 is not the one that RECORD names."""
+    said, size = record.lines.get(member.name, ("", -1))
+    found = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    if not said or (found == said.rstrip("=") and size in {-1, member.size}):
         return None
     return Finding(
         "record",
         member.name,
-        f"RECORD says sha256 {digest} and {size} B; the file has {found} and {len(data)} B",
+        f"RECORD says sha256 {said} and {size} B; the file has {found} and {member.size} B",
         "the file was changed after the wheel was packed: build the wheel again, never edit it",
     )
 
@@ -208,7 +204,7 @@ def _members(archive: Archive, record: Record) -> Iterator[Finding]:
 
 
 def _escapes(name: str) -> bool:
-    return name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts
+    return name.startswith("/") or "\\" in name or ".." in name.split("/")
 
 
 def _doubled(name: str, count: int) -> Finding:

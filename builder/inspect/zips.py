@@ -1,7 +1,7 @@
 """Reads members of a zip file where it lies, mapped, by several threads at once.
 
 `zipfile` reads the directory; its streams are not used, because they copy every byte through a lock and inflate
-with zlib at half the speed of libdeflate (the deflate package), which is what a wheel's inspection mostly waits for.
+with zlib at half the speed of libdeflate, which is what a wheel's inspection mostly waits for.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import struct
 import zipfile
 from dataclasses import dataclass
 
-import deflate
-
 from builder.errors import InspectError
+from builder.inspect.inflate import crc32, inflate
 
 _SLACK, _RATIO, _CEILING = 1 << 16, 1040, 1 << 33
 _LOCAL = struct.Struct("<4s22xHH")
@@ -43,7 +42,7 @@ class Archive:
         """The member's bytes, checked against its CRC. Raises InspectError when they are damaged."""
         packed = self._packed(member)
         plain = packed if member.method == 0 else self._inflate(member, packed)
-        if len(plain) != member.size or deflate.crc32(plain) != member.crc:
+        if len(plain) != member.size or crc32(plain) != member.crc:
             raise self._bad(f"{member.name} is not what the directory says (size or CRC)")
         return plain
 
@@ -74,8 +73,8 @@ class Archive:
         if member.size > min(_SLACK + _RATIO * member.packed, _CEILING):
             raise self._bad(f"{member.name} claims to unpack from {member.packed} B to {member.size} B")
         try:
-            return memoryview(deflate.deflate_decompress(packed, member.size))
-        except (deflate.DeflateError, ValueError, MemoryError) as error:
+            return inflate(packed, member.size)
+        except (ValueError, MemoryError) as error:
             raise self._bad(f"{member.name} does not inflate ({error})") from error
 
     def _bad(self, what: str) -> InspectError:

@@ -1,27 +1,33 @@
 """Coverage-guided fuzzing of the readers, for as long as you like.
 
-    python tests/fuzz/fuzz_inspect.py [--only=KIND] [-max_total_time=3600] [libFuzzer options] [CORPUS…]
+    python tests/fuzz/fuzz_inspect.py [--only=KIND] [--seconds=60] [libFuzzer options] [CORPUS]
 
 KIND is one of binary, zip and metadata; all three if not given. "binary" is ELF files, cubins, fatbins and PTX,
 "zip" an archive's structure, "metadata" the texts of a wheel in a sound archive, so that no CRC hides their readers.
-With atheris (pip install atheris) coverage guides it. Without, it mutates the samples blindly for the seconds
-of -max_total_time (60 if not given). Any exception but an InspectError, and any input that takes longer than 5 s or
-2 GB, is a find; save it as a test in tests/inspect/test_malformed.py.
+It ends after so many seconds of processor time, which is what says how much was looked at on a busy machine, and
+tells its inputs and seconds every minute. With atheris (pip install atheris) coverage guides it, and inputs that
+reach something new are kept in the folder CORPUS; without, it mutates the samples blindly.
+
+Any exception but an InspectError, any input that takes more than 5 s of processor time (600 s by the clock) and any
+growth beyond 2 GB is a find: its bytes are saved as fuzz-find-* or, by libFuzzer, as crash-*, timeout-* or oom-* in
+the working directory. Save it as a test in tests/inspect/test_malformed.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import io
 import json
+import os
 import random
-import re
 import resource
 import sys
 import tempfile
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +73,9 @@ def read_wheel(data: bytes, filename: str) -> None:
 
     archive = open_archive(memoryview(data), "fuzz")
     facts, record, findings = wheel.describe(archive, filename)
-    digests = [wheel.check_digest(record, member, archive.read(member)) for member in archive.members]
-    show(FileFacts(filename, "", len(data), facts, (), (*findings, *(finding for finding in digests if finding))))
+    digests = {member: hashlib.sha256(archive.read(member)).digest() for member in archive.members}
+    wrong = [wheel.check_digest(record, member, digest) for member, digest in digests.items()]
+    show(FileFacts(filename, "", len(data), facts, (), (*findings, *(finding for finding in wrong if finding))))
 
 
 def show(facts: FileFacts) -> None:
@@ -112,35 +119,57 @@ def mutate(chance: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
-def blind(seconds: float, kind: str) -> None:
-    """Mutate without guidance, keeping the first find in a file."""
-    chance, corpus, count = random.Random(0), seeds(kind), 0  # noqa: S311  repeatable on purpose
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        data, start = mutate(chance, chance.choice(corpus)), time.monotonic()
+@dataclass
+class Budget:
+    """Reads inputs until the processor seconds are spent; keeps a find, and tells how far it is."""
+
+    seconds: float
+    inputs: int = 0
+    told: float = 0
+
+    def read(self, data: bytes) -> None:
+        """Read one input; ends the process when the budget is spent, as libFuzzer has no such end of its own."""
+        start = time.process_time()
         try:
             one(data)
-        except Exception:
-            Path("fuzz-find.bin").write_bytes(data)
+            if time.process_time() - start > SLOWEST:
+                raise TimeoutError(f"an input took more than {SLOWEST} s")
+        except BaseException:
+            Path(f"fuzz-find-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
             raise
-        if time.monotonic() - start > SLOWEST:
-            Path("fuzz-find.bin").write_bytes(data)
-            raise SystemExit("an input took too long: fuzz-find.bin")
-        count += 1
-    sys.stdout.write(f"{count} inputs, no find\n")
+        self.inputs += 1
+        self._tell(time.process_time())
+
+    def _tell(self, spent: float) -> None:
+        if spent - self.told < 60 and spent < self.seconds:
+            return
+        self.told = spent
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        sys.stdout.write(f"{self.inputs} inputs, {spent:.0f} processor seconds, peak {peak:.0f} MB, no find\n")
+        sys.stdout.flush()
+        if spent >= self.seconds:
+            os._exit(0)
 
 
-def guided(arguments: list[str], kind: str) -> None:
+def blind(budget: Budget, kind: str) -> None:
+    """Mutate without guidance."""
+    chance, corpus = random.Random(0), seeds(kind)  # noqa: S311  repeatable on purpose
+    while True:
+        budget.read(mutate(chance, chance.choice(corpus)))
+
+
+def guided(budget: Budget, arguments: list[str], kind: str) -> None:
     """Let atheris drive; the samples are its first corpus."""
     import atheris
 
     with atheris.instrument_imports(include=["builder"]):
-        import builder.inspect  # noqa: F401
+        import builder.inspect.files
+        import builder.inspect.wheel  # noqa: F401  it is imported late otherwise
     with tempfile.TemporaryDirectory() as folder:
         for index, data in enumerate(seeds(kind)):
             (Path(folder) / f"{index:03}").write_bytes(data)
-        options = ["-max_len=65536", "-timeout=5", "-rss_limit_mb=2048", *arguments, folder]
-        atheris.Setup([sys.argv[0], *options], one)
+        options = ["-max_len=65536", "-timeout=600", f"-rss_limit_mb={LARGEST >> 20}", *arguments, folder]
+        atheris.Setup([sys.argv[0], *options], budget.read)
         atheris.Fuzz()
 
 
@@ -148,14 +177,15 @@ def main() -> None:
     """Pick the fuzzer that is there."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", choices=("binary", "zip", "metadata"), default="")
+    parser.add_argument("--seconds", type=float, default=60)
     asked, arguments = parser.parse_known_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if importlib.util.find_spec("atheris"):
-        guided(arguments, asked.only)
-        return
     resource.setrlimit(resource.RLIMIT_AS, (2 * LARGEST, 2 * LARGEST))
-    limit = next((m[1] for a in arguments if (m := re.fullmatch(r"-max_total_time=(\d+)", a))), "60")
-    blind(float(limit), asked.only)
+    budget = Budget(asked.seconds)
+    if importlib.util.find_spec("atheris"):
+        guided(budget, arguments, asked.only)
+    else:
+        blind(budget, asked.only)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""A wheel, a binary or a folder, read on all cores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from builder.errors import InspectError
+from builder.inspect.facts import FileFacts, Level, ObjectFacts
+from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
+from builder.inspect.work import mapped, sha256, share, workers
+from builder.inspect.zips import Archive, Member, open_archive
+from builder.model import Finding
+
+_SUFFIXED = re.compile(r"\.(?:so(?:\.[\d.]+)?|o|a|cubin|fatbin|ptx)$")
+_BATCH = 256
+
+
+def read_file(
+    path: Path, data: memoryview, level: Level, devices: tuple[str, ...], pool: ThreadPoolExecutor
+) -> FileFacts:
+    """Facts of a wheel or a binary, without its digest. Raises InspectError for what is neither, or damaged."""
+    asked = Asked(level, devices, partial(share, pool))
+    if path.suffix == ".whl":
+        return _wheel(path, open_archive(data, str(path)), asked, pool)
+    if is_object(path.name, bytes(data[:HEAD])):
+        return FileFacts(str(path), "", len(data), None, tuple(inspect_object(path.name, data, asked, str(path))))
+    raise InspectError(
+        "this is neither a wheel nor a binary with device code",
+        where=str(path),
+        expected=".whl, ELF (.so, .o, .cubin), .fatbin, .ptx or .a",
+        remedy="name another file",
+    )
+
+
+def read_folder(path: Path, level: Level, devices: tuple[str, ...]) -> FileFacts:
+    """Facts of the objects in a folder, without a digest of it. Raises InspectError when there are none."""
+    objects: list[ObjectFacts] = []
+    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
+    total = 0
+    with workers() as pool:
+        asked = Asked(level, devices, partial(share, pool))
+        for file in files:
+            with mapped(file) as data:
+                total += len(data)
+                name = file.relative_to(path).as_posix()
+                if is_object(name, bytes(data[:HEAD])):
+                    objects += inspect_object(name, data, asked, str(file))
+    if not objects:
+        raise _nothing(path, files)
+    return FileFacts(str(path), "", total, None, tuple(objects))
+
+
+def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
+    wheels = [file for file in files if file.suffix == ".whl"]
+    return InspectError(
+        f"there is nothing to inspect in this folder: {len(files)} file{'' if len(files) == 1 else 's'}, no binary",
+        where=str(path),
+        expected="a folder with ELF (.so, .o, .cubin), .fatbin, .ptx or .a files in it",
+        remedy=f"name the wheels in it, {wheels[0]} for one" if wheels else "name another folder, or a wheel",
+    )
+
+
+def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor) -> FileFacts:
+    """Large binaries go first: the cores have work with them while this thread reads the texts."""
+    binaries: dict[Member, Future[_Binary]] = {}
+    for member in sorted(archive.members, key=lambda member: -member.packed):
+        if is_object(member.name, archive.head(member, HEAD)):
+            binaries[member] = pool.submit(_binary, archive, member, asked)
+    others = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
+    batches = [pool.submit(_digests, archive, others[at : at + _BATCH]) for at in range(0, len(others), _BATCH)]
+    from builder.inspect.wheel import check_digest, describe
+
+    facts, record, findings = describe(archive, path.name)
+    read = {member: future.result() for member, future in binaries.items()}
+    digests = {member: binary.digest for member, binary in read.items() if binary.digest}
+    for batch in batches:
+        digests |= batch.result()
+    wrong = (check_digest(record, member, digest) for member, digest in digests.items())
+    findings = (*findings, *_no_elf(archive, binaries), *(finding for finding in wrong if finding))
+    return FileFacts(
+        str(path),
+        "",
+        len(archive.data),
+        facts,
+        tuple(sorted((found for binary in read.values() for found in binary.objects), key=lambda found: found.path)),
+        tuple(sorted(findings, key=lambda finding: (finding.rule, finding.where))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Binary:
+    """What a member is, and its sha256; empty at level "arch"."""
+
+    objects: tuple[ObjectFacts, ...]
+    digest: bytes
+
+
+def _binary(archive: Archive, member: Member, asked: Asked) -> _Binary:
+    data = archive.read(member)
+    objects = tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
+    return _Binary(objects, b"" if asked.level == "arch" else sha256(data))
+
+
+def _digests(archive: Archive, members: Sequence[Member]) -> dict[Member, bytes]:
+    return {member: sha256(archive.read(member)) for member in members}
+
+
+def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:
+    for member in archive.members:
+        if _SUFFIXED.search(member.name) and member not in binaries and member.size:
+            yield Finding("binary", member.name, "it is named like a binary and is none", "build the wheel again")

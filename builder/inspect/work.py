@@ -1,0 +1,72 @@
+"""How the work is spread: mapped files, as many threads as cores, and a map that they share.
+
+Threads, because inflating, unpacking, hashing and numpy let go of the interpreter's lock, and facts need not be copied
+between processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[memoryview]:
+    """The file's bytes, read when they are looked at. Raises OSError."""
+    with path.open("rb") as stream:
+        if os.fstat(stream.fileno()).st_size == 0:
+            yield memoryview(b"")
+            return
+        area = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        yield memoryview(area)  # unmapped when the last view of it goes
+
+
+@contextmanager
+def workers() -> Iterator[ThreadPoolExecutor]:
+    """A thread per core; on the way out, what has begun is finished and the rest is dropped."""
+    pool = ThreadPoolExecutor(cores())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def share(pool: ThreadPoolExecutor, act: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`map` with the help of whatever workers are idle; for a task of the pool too, as it never waits for one to be.
+
+    A helper that comes too late is left in the queue, so it must not keep the items: their iterator lets go of them.
+    """
+    todo, found = iter(list(enumerate(items))), dict[int, Result]()
+
+    def work() -> None:
+        try:
+            for index, item in todo:
+                found[index] = act(item)
+        finally:
+            list(todo)  # after an error nobody need go on
+
+    helpers = [pool.submit(work) for _ in range(cores() - 1)]
+    work()
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
+    return [found[index] for index in sorted(found)]
+
+
+def sha256(data: memoryview) -> bytes:
+    """The digest; large data is hashed without the interpreter's lock."""
+    return hashlib.sha256(data).digest()

@@ -1,0 +1,140 @@
+"""How reading is spread over cores, and the memory that it is done in."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from builder.errors import InspectError
+from builder.inspect import elf, fatbin, inflate, inspect_path, to_json, work
+from builder.inspect.facts import Level
+
+SIZES = (0, 1, 1000, (1 << 16) - 1, 1 << 16, 5 << 20)
+
+
+def deflated(plain: bytes) -> memoryview:
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return memoryview(packer.compress(plain) + packer.flush())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("exported", [True, False])
+def test_inflating_gives_the_bytes(monkeypatch: pytest.MonkeyPatch, size: int, exported: bool) -> None:
+    if not exported:
+        monkeypatch.setattr(inflate, "_library", lambda: None)
+    plain = random.Random(0).randbytes(size // 2) + b"x" * (size - size // 2)  # noqa: S311  repeatable on purpose
+    found = inflate.inflate(deflated(plain), size)
+    assert found == plain
+    assert inflate.crc32(found) == zlib.crc32(plain)
+    assert inflate.inflate(deflated(plain), size + 70_000) == plain
+
+
+@pytest.mark.parametrize("size", [1000, 5 << 20])
+def test_damage_and_floods_do_not_inflate(size: int) -> None:
+    packed = deflated(b"x" * size)
+    with pytest.raises(ValueError, match=r"."):
+        inflate.inflate(packed, size - 1)
+    with pytest.raises(ValueError, match=r"."):
+        inflate.inflate(memoryview(b"\xff" * 64), size)
+
+
+def test_libdeflate_is_exported_here() -> None:
+    """Without it all is right and slow: two threads inflate no faster than one."""
+    assert inflate._library() is not None
+
+
+def test_shared_work_keeps_its_order_and_is_done_once() -> None:
+    with work.workers() as pool:
+        outer = [pool.submit(work.share, pool, lambda n: (n, threading.get_ident()), range(200)) for _ in range(8)]
+        for task in outer:
+            assert [n for n, _ in task.result(timeout=60)] == list(range(200))
+
+
+def test_a_helper_takes_part_and_an_error_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "cores", lambda: 2)
+    both, done = threading.Barrier(2, timeout=60), []
+
+    def act(number: int) -> int:
+        if number < 2:
+            both.wait()  # two threads are at it
+        done.append(number)
+        if number == 2:
+            raise InspectError("damaged")
+        return number
+
+    with ThreadPoolExecutor(2) as pool, pytest.raises(InspectError, match="damaged"):
+        work.share(pool, act, range(1000))
+    assert len(done) < 1000
+
+
+def test_a_helper_that_comes_too_late_keeps_nothing() -> None:
+    """Else a wheel's inflated binaries would stay until the last of them is read."""
+    released = threading.Event()
+
+    class Item:
+        def __del__(self) -> None:
+            released.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        busy = threading.Event()
+        pool.submit(busy.wait, 60)
+        assert work.share(pool, lambda _: 1, [Item()]) == [1]
+        assert released.wait(5)
+        busy.set()
+
+
+def test_a_room_is_used_again_by_its_thread_alone(samples: Path) -> None:
+    data = memoryview((samples / "launch_zstd.so").read_bytes())
+    section = next(elf.fatbin_sections(elf.parse(data)))
+    packed = [entry for entry in fatbin.entries(section) if entry.compression == "zstd"]
+    assert len(packed) > 1
+    room = fatbin.Room()
+    alone = [bytes(fatbin.unpack(entry)) for entry in packed]
+    assert [bytes(fatbin.unpack(entry, room=room)) for entry in packed] == alone
+    mine = fatbin.unpack(packed[0], room=room)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fatbin.unpack, packed[1], room=room).result()
+    assert mine == alone[0]
+
+
+@pytest.mark.parametrize("level", ["arch", "sass"])
+def test_one_core_says_the_same_as_many(
+    make_wheel: Callable[..., Path], samples: Path, monkeypatch: pytest.MonkeyPatch, level: Level
+) -> None:
+    names = ("launch_zstd.so", "launch_lz4.so", "guard_sm_121a.o", "scale.fatbin")
+    path = make_wheel({f"demo/{name}": (samples / name).read_bytes() for name in names})
+    many = json.dumps(to_json([inspect_path(path, level=level)], details=True))
+    monkeypatch.setattr(work, "cores", lambda: 1)
+    assert json.dumps(to_json([inspect_path(path, level=level)], details=True)) == many
+
+
+@pytest.mark.parametrize("files", [{}, {"read.me": b"text"}, {"empty.so": b""}])
+def test_a_folder_with_nothing_in_it(tmp_path: Path, files: dict[str, bytes]) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    with pytest.raises(InspectError, match=f"nothing to inspect in this folder: {len(files)} file") as caught:
+        inspect_path(folder)
+    assert "name another folder, or a wheel" in str(caught.value)
+
+
+def test_a_folder_of_wheels_is_told_to_name_them(make_wheel: Callable[..., Path]) -> None:
+    path = make_wheel({"demo/a.py": b""})
+    with pytest.raises(InspectError, match="name the wheels in it") as caught:
+        inspect_path(path.parent)
+    assert str(path) in str(caught.value)
+
+
+def test_readers_are_not_imported_before_there_is_a_file() -> None:
+    code = "import sys, builder.inspect; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
