@@ -6,8 +6,9 @@ thousands of them is a few rectangles. The first row says what the device makes 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -15,19 +16,18 @@ from itertools import groupby
 from builder.inspect.devices import capability, launches, loads
 from builder.inspect.facts import CLASSES, FileFacts, ImageFacts, KernelFacts, ObjectFacts
 from builder.model import Finding, Verdict
-from builder.report import size
-from builder.verify.code import label
+from builder.report import counted, duration, size
+from builder.verify.code import Proven, label, proven
 from builder.verify.expect import Expectations
-
-WIDTH = 840
-"""Pixels of the widest row of an object."""
+from builder.verify.timeline import STATES as WORK
+from builder.verify.timeline import Timeline
 
 STATES = {
-    "native": "runs as it is",
+    "native": "run as they are",
     "jit": "compiled at load",
     "none": "cannot run",
-    "empty": "does nothing",
-    "trap": "only traps",
+    "empty": "do nothing",
+    "trap": "only trap",
 }
 
 Entry = tuple[FileFacts, Verdict, Expectations]
@@ -50,6 +50,11 @@ class Row:
     segments: tuple[Segment, ...]
     instructions: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def kernels(self) -> int:
+        """How many kernels it has."""
+        return sum(segment.count for segment in self.segments)
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -59,15 +64,38 @@ class Picture:
     kernels: int
     rows: tuple[Row, ...]
 
+    @property
+    def fates(self) -> Mapping[str, int]:
+        """How many kernels are of each state on the device."""
+        return {segment.state: segment.count for segment in self.rows[0].segments}
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An object and what it was in the other wheel, at one scale: pixels per kernel."""
+    """An object and what it was in the other wheel; `widest` kernels are the whole width. One of the two may lack."""
 
-    after: Picture
+    path: str
+    after: Picture | None
     before: Picture | None
-    scale: float
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def widest(self) -> int:
+        """Columns of the wider of the two."""
+        return max(picture.kernels for picture in (self.after, self.before) if picture)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All that the page says of one file. `codeless` are objects without kernels, `totals` the sums of both wheels."""
+
+    file: FileFacts
+    verdict: Verdict
+    wanted: Expectations
+    pairs: tuple[Pair, ...]
+    codeless: tuple[str, ...]
+    proofs: tuple[Proven, ...]
+    totals: tuple[tuple[str, Picture], ...]
 
 
 def picture_of(found: ObjectFacts, device: str) -> Picture:
@@ -75,7 +103,7 @@ def picture_of(found: ObjectFacts, device: str) -> Picture:
     where = capability(device)
     fates = {key: _state(how, kernel) for key, (how, kernel) in launches(found.images, where).items()}
     cells = _cells(found.images, device)
-    labels = sorted({row for states in cells.values() for row in states})
+    labels = sorted({row for states in cells.values() for row in states}, key=_by_number)
     columns = [(fates[key], *(cells[key].get(row, "") for row in labels)) for key in fates]
     order = list(STATES)
     columns.sort(key=lambda column: (order.index(column[0]), *(state == "" for state in column[1:]), column))
@@ -85,27 +113,48 @@ def picture_of(found: ObjectFacts, device: str) -> Picture:
     return Picture(found.path, len(columns), tuple(rows))
 
 
-def page(entries: Sequence[Entry], before: FileFacts | None = None) -> str:
-    """The whole report as HTML; `before` is the other wheel, usually the official one of the same version."""
+def page(entries: Sequence[Entry], before: FileFacts | None = None, timeline: Timeline | None = None) -> str:
+    """The whole report as HTML.
+
+    `before` is the other wheel, usually the official one of the same version; `timeline`, where there is one, how the
+    build went.
+    """
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["size"] = size
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"size": size, "duration": duration, "counted": counted}
     template = environment.from_string((files("builder.verify") / "report.html.j2").read_text())
-    pairs = [(file, verdict, wanted, tuple(_pairs(file, verdict, wanted, before))) for file, verdict, wanted in entries]
-    return template.render(entries=pairs, before=before, states=STATES, width=WIDTH)
+    sheets = [_sheet(file, verdict, wanted, before) for file, verdict, wanted in entries]
+    return template.render(sheets=sheets, before=before, states=STATES, work=WORK, timeline=timeline)
 
 
-def _pairs(file: FileFacts, verdict: Verdict, wanted: Expectations, before: FileFacts | None) -> Iterator[Pair]:
-    for found in file.objects:
-        after, other = picture_of(found, wanted.device), _counterpart(found, before)
-        was = picture_of(other, wanted.device) if other else None
-        widest = max(after.kernels, was.kernels if was else 0, 1)
-        yield Pair(after, was, WIDTH / widest, tuple(f for f in verdict.findings if f.where == found.path))
+def _sheet(file: FileFacts, verdict: Verdict, wanted: Expectations, before: FileFacts | None) -> Sheet:
+    after = {found.path: picture_of(found, wanted.device) for found in file.objects}
+    was = {found.path: picture_of(found, wanted.device) for found in before.objects} if before else {}
+    pairs = [
+        Pair(path, after.get(path), was.get(path), tuple(f for f in verdict.findings if f.where == path))
+        for path in sorted(after.keys() | was.keys())
+        if any(side[path].kernels for side in (after, was) if path in side)
+    ]
+    pairs.sort(key=lambda pair: (pair.after is None, not pair.findings, -pair.widest))
+    sums = [("before", _total(was.values()))] * bool(before) + [("after" if before else "", _total(after.values()))]
+    codeless = tuple(path for path, picture in after.items() if not picture.kernels)
+    proofs = tuple(proven(file.objects, wanted))
+    return Sheet(file, verdict, wanted, tuple(pairs), codeless, proofs, tuple(sums))
 
 
-def _counterpart(found: ObjectFacts, before: FileFacts | None) -> ObjectFacts | None:
-    return next((other for other in before.objects if other.path == found.path), None) if before else None
+def _total(pictures: Iterable[Picture]) -> Picture:
+    """A picture of one row: all kernels of a wheel by what the device makes of them."""
+    sums = sum((Counter(picture.fates) for picture in pictures), Counter[str]())
+    states = [state for state in STATES for _ in range(sums[state])]
+    return Picture("", len(states), (Row("", tuple(_runs(states))),))
+
+
+def _by_number(name: str) -> tuple[int, bool, str]:
+    """sm_80 before sm_100, and PTX after the machine code of its architecture."""
+    return int(re.sub(r"\D", "", name) or 0), name.startswith("compute_"), name
 
 
 def _cells(images: Iterable[ImageFacts], device: str) -> dict[tuple[int, str], dict[str, str]]:

@@ -30,9 +30,10 @@ from builder.verify.image.verb import run_image_verb
 from builder.verify.picture import page
 from builder.verify.provenance import OWN_OPTIONS, asks_for_provenance, run_provenance
 from builder.verify.sources import hint_from
+from builder.verify.timeline import read_timeline
 
 VERSION = 1
-_OPTIONS = ("recipe", "device", "package", "against", "html", "out", "store", *OWN_OPTIONS)
+_OPTIONS = ("recipe", "device", "package", "against", "html", "timeline", "out", "store", *OWN_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,14 @@ def run_verb(
     _check(options)
     if "provenance" in options:
         return run_provenance(words, options, root)
-    paths = [path for word in _words(words, options) for path in _expanded(Path(word))]
+    paths = [path for word in _words(words, options, root) for path in _expanded(Path(word))]
+    timeline = read_timeline(Path(options["timeline"])) if "timeline" in options else None
     before = inspect_path(Path(options["against"]), devices=(_device(options, root),)) if "against" in options else None
     ask = _by_recipe(options, context, root, before) if "recipe" in options else _by_device(options["device"], context)
     judged = [ask(path) for path in paths]
     if "html" in options:
-        atomic_write(Path(options["html"]), page([(j.file, j.verdict, j.wanted) for j in judged], before).encode())
+        entries = [(j.file, j.verdict, j.wanted) for j in judged]
+        atomic_write(Path(options["html"]), page(entries, before, timeline).encode())
     good = all(j.verdict.good for j in judged)
     text = "\n".join(line for j in judged for line in _text(j))
     return {"version": VERSION, "good": good, "files": [_document(j) for j in judged]}, text, good
@@ -106,12 +109,20 @@ def _check(options: Mapping[str, str]) -> None:
         )
 
 
-def _words(words: Sequence[str], options: Mapping[str, str]) -> Sequence[str]:
-    built = Path(options.get("out", "out")) / Path(options.get("recipe", "")).stem / "wheels"
-    if words or not (options.get("recipe") and built.is_dir()):
-        if not words:
-            raise UsageError("no file to verify", expected="a wheel, an object or a folder", remedy="name one")
+def _words(words: Sequence[str], options: Mapping[str, str], root: Path) -> Sequence[str]:
+    if words:
         return words
+    if "recipe" not in options:
+        raise UsageError("no file to verify", expected="a wheel, an object or a folder", remedy="name one")
+    recipe = load(options["recipe"], root)
+    built = Path(options.get("out", "out")) / recipe.name / "wheels"
+    if not any(built.glob("*.whl")):
+        said = " ".join(f"{name}={options[name]}" for name in ("recipe", "out", "store") if name in options)
+        raise UsageError(
+            f"there are no wheels of recipe {recipe.name} to verify in {built}",
+            expected="the wheels that its build leaves there, or paths of others",
+            remedy=f"python -m builder build {said}, or name a wheel",
+        )
     return [str(built)]
 
 

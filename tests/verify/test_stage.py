@@ -13,13 +13,14 @@ import pytest
 
 import builder
 from builder.context import Context
-from builder.errors import DigestError, NegativeVerdict, UsageError
+from builder.errors import DigestError, InspectError, NegativeVerdict, UsageError
 from builder.inspect import inspect_path
 from builder.model import Recipe, VerifiedWheel, Wheel
 from builder.recipe import known, load
 from builder.recipe.tables import VERIFY_RULES
 from builder.verify import expectations_for, run_verb, verify_wheel
-from builder.verify.picture import WIDTH, picture_of
+from builder.verify.picture import page, picture_of
+from builder.verify.timeline import timeline_of
 from tests.verify.conftest import ROOT, SAMPLES, MakeWheel, as_wheel, sample
 
 
@@ -147,29 +148,41 @@ def test_what_the_verb_refuses(
 
 
 class _Page(HTMLParser):
-    """Tags that stand open, every address, and the widths of coloured rectangles."""
+    """Tags that stand open, every address, and rectangles that leave their drawing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.addresses: list[str] = []
-        self.widths: list[float] = []
+        self.outside: list[str] = []
+        self.drawings: list[list[str]] = []
+        self.width = 0.0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        self.addresses += [value for name in ("src", "href", "xlink:href") if (value := named.get(name))]
-        if tag == "rect":
-            self.widths += [float(named["width"] or 0)] if named["class"] != "track" else []
-        elif tag not in {"meta", "br"}:
+        named = {name: value or "" for name, value in attrs}
+        self.addresses += [named[name] for name in ("src", "href", "xlink:href") if name in named]
+        if tag == "svg":
+            self.width = float(named["viewbox"].split()[2])
+            self.drawings.append([])
+        elif tag == "rect":
+            self.drawings[-1].append(named["class"].split()[0])
+            ends = float(named["x"]) + float(named["width"])
+            self.outside += [str(named)] if ends > self.width + 0.2 else []
+        if tag not in {"meta", "br"}:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.addresses += [value for name, value in attrs if name in {"src", "href"} and value]
-        del tag
-
     def handle_endtag(self, tag: str) -> None:
-        if tag != "rect":
-            assert self.open.pop() == tag
+        assert self.open.pop() == tag
+
+
+def parsed(html: str) -> _Page:
+    found = _Page()
+    found.feed(html)
+    assert found.open == []
+    assert found.addresses == []
+    assert found.outside == []
+    assert "<script" not in html
+    return found
 
 
 def test_the_report_is_whole_by_itself(make_wheel: MakeWheel, context: Context, tmp_path: Path) -> None:
@@ -177,15 +190,98 @@ def test_the_report_is_whole_by_itself(make_wheel: MakeWheel, context: Context, 
     options = {"device": "12.1", "against": str(path), "html": str(tmp_path / "report.html")}
     run_verb([str(path)], options, context, ROOT)
     html = (tmp_path / "report.html").read_text()
-    page = _Page()
-    page.feed(html)
-    assert page.open == []
-    assert page.addresses == []
-    assert "<script" not in html
+    drawings = parsed(html).drawings
+    assert drawings[0] == drawings[1] == ["native", "empty", "trap"]
     assert "<b>.o" not in html
     assert "demo/&lt;b&gt;.o" in html
-    assert html.count("before</div>") == 2
-    assert max(page.widths) <= WIDTH
+    assert html.count(">before</div>") == html.count(">after</div>") == 3
+    assert "findings on 12.1" in html
+    assert html.index("only trap") < html.index("widen it to the device&#39;s family") < html.index("<section>")
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_the_report_shows_what_only_one_of_the_wheels_has(
+    make_wheel: MakeWheel, context: Context, tmp_path: Path
+) -> None:
+    official = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/_old.so": sample("launch_sm_75.so")})
+    (tmp_path / "ours").mkdir()
+    ours = official.rename(tmp_path / "ours" / official.name)
+    new = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/_new.so": sample("launch_plain.so")})
+    run_verb([str(new)], {"device": "12.1", "against": str(ours), "html": str(tmp_path / "r.html")}, context, ROOT)
+    html = (tmp_path / "r.html").read_text()
+    parsed(html)
+    assert html.count("before; not in this one") == html.count("not in the other one") == 1
+    assert html.index("demo/_new.so") < html.index("demo/_old.so")
+
+
+def test_a_report_of_a_good_wheel_says_so_and_of_an_object_without_kernels(context: Context, tmp_path: Path) -> None:
+    run_verb([str(SAMPLES / "glibc.so")], {"device": "12.1", "html": str(tmp_path / "r.html")}, context, ROOT)
+    html = (tmp_path / "r.html").read_text()
+    parsed(html)
+    assert "Good on 12.1" in html
+    assert "Without kernels: glibc.so" in html
+
+
+TRACE = {
+    "traceEvents": [
+        {"ph": "M", "name": "thread_name", "tid": 100, "args": {"name": "slot <1>"}},
+        {"ph": "X", "tid": 100, "ts": 5e6, "dur": 10e6, "name": "a.cu", "cat": "compiled"},
+        {"ph": "X", "tid": 100, "ts": 6e6, "dur": 2e6, "name": "ptxas", "cat": "step"},
+        {"ph": "X", "tid": 100, "ts": 7e6, "dur": 2e6, "name": "inside", "cat": "compiled"},
+        {"ph": "X", "tid": 200, "ts": 6e6, "dur": 1e6, "name": "b.cu", "cat": "hit"},
+        {"ph": "X", "tid": 200, "ts": 7e6, "dur": 8e6, "name": "c.cu", "cat": "odd"},
+    ]
+}
+
+
+def test_a_timeline_is_data_of_any_tool(context: Context, tmp_path: Path) -> None:
+    found = timeline_of(TRACE)
+    assert found.seconds == 10
+    assert [(name, [(bar.name, bar.state, bar.start, bar.seconds) for bar in bars]) for name, bars in found.tracks] == [
+        ("slot <1>", [("a.cu", "compiled", 0, 10)]),
+        ("track 200", [("b.cu", "hit", 1, 1), ("c.cu", "", 2, 8)]),
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps(TRACE))
+    options = {"device": "12.1", "html": str(tmp_path / "r.html"), "timeline": str(tmp_path / "trace.json")}
+    run_verb([str(SAMPLES / "launch_zstd.so")], options, context, ROOT)
+    html = (tmp_path / "r.html").read_text()
+    assert parsed(html).drawings[-2:] == [["compiled"], ["hit", "compiled"]]
+    assert "How the build went: 10 s" in html
+    assert "slot &lt;1&gt;" in html
+    assert page([], timeline=timeline_of({"traceEvents": []}))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": [{"ph": "X"}]}', '{"traceEvents": 3}'])
+def test_a_trace_that_is_none(context: Context, tmp_path: Path, text: str) -> None:
+    (tmp_path / "trace.json").write_text(text)
+    with pytest.raises(UsageError, match="is no trace"):
+        run_verb(
+            [str(SAMPLES / "launch_zstd.so")],
+            {"device": "12.1", "timeline": str(tmp_path / "trace.json")},
+            context,
+            ROOT,
+        )
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_recipe_without_wheels_is_told_how_to_build_them(context: Context, tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "out"
+    if there:
+        (out / "aeon7" / "wheels").mkdir(parents=True)
+    with pytest.raises(UsageError, match="no wheels of recipe aeon7") as caught:
+        run_verb([], {"recipe": "aeon7", "out": str(out)}, context, ROOT)
+    assert f"python -m builder build recipe=aeon7 out={out}, or name a wheel" in str(caught.value)
+
+
+def test_a_recipe_that_is_none_is_told_before(context: Context, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'aeon7'"):
+        run_verb([], {"recipe": "aeon8", "out": str(tmp_path)}, context, ROOT)
+
+
+def test_a_folder_without_anything_to_verify_is_not_good(context: Context, tmp_path: Path) -> None:
+    (tmp_path / "read.me").write_text("nothing")
+    with pytest.raises(InspectError, match="nothing to inspect in this folder: 1 file,"):
+        run_verb([str(tmp_path)], {"device": "12.1"}, context, ROOT)
 
 
 def test_a_picture_has_a_column_for_every_kernel() -> None:
@@ -196,9 +292,9 @@ def test_a_picture_has_a_column_for_every_kernel() -> None:
     mixed = picture_of(inspect_path(SAMPLES / "scale.fatbin").objects[0], "12.1")
     assert [(r.label, [s.state for s in r.segments]) for r in mixed.rows] == [
         ("on 12.1", ["native"]),
-        ("compute_120a", ["none"]),
-        ("sm_120f", ["native"]),
         ("sm_90", ["none"]),
+        ("sm_120f", ["native"]),
+        ("compute_120a", ["none"]),
     ]
 
 
