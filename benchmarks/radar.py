@@ -25,6 +25,7 @@ from builder.model import Package
 from builder.patches import Release
 from builder.patches.load import load_series, path_of
 from builder.patches.radar import Radar, radar_of
+from builder.patches.superseded import watches
 from builder.patches.view import Blobs
 from builder.recipe import load
 from builder.store import Store
@@ -68,7 +69,8 @@ def _refs(git_dir: Path) -> Iterator[tuple[str, str]]:
 def judged(context: Context, package: Package, releases: Sequence[Release], store: Store | None) -> Radar:
     """The radar over the releases."""
     blobs = Blobs(Objects(context.store.git_dir(package.name)))
-    return radar_of(package.name, package.version, load_series(package, ROOT), blobs, releases, store)
+    watched = watches(package.superseded)
+    return radar_of(package.name, package.version, load_series(package, ROOT), blobs, releases, store, watched)
 
 
 def checked_by_git(context: Context, package: Package, releases: Sequence[Release]) -> tuple[float, int]:
