@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from builder.compile.gate.order import ordered, put_in_order, seconds_by_unit
 from builder.compile.learned import lines
 from builder.compile.ninjafile import reader, units_in
@@ -91,6 +93,15 @@ def test_files_are_rewritten_in_place_with_their_own_times(tmp_path: Path) -> No
     assert (tmp_path / "build.ninja").stat().st_mtime == 5
     assert "SPARK_UNIT" in (tmp_path / "rules.ninja").read_text()
     assert len(units_in(text, "/", reader(tmp_path))) == len(units(VLLM))
+
+
+def test_ninja_without_arguments_builds_what_is_in_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("build.ninja").write_text(RULES + VLLM)
+    put_in_order([], "")
+    assert "SPARK_UNIT" in Path("build.ninja").read_text()
 
 
 def test_tools_of_ninja_and_folders_without_a_build_file_are_left_alone(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 
 from .task import unit_of
 
@@ -28,7 +29,7 @@ def put_in_order(args: list[str], learned: str) -> None:
         for file, text in ordered(before, seconds).items():
             if text != before[file]:
                 _replace(_place(folder, file), text)
-    except OSError:
+    except (OSError, ValueError):
         return
 
 
@@ -136,7 +137,7 @@ def _place(folder: str, file: str) -> str:
 
 
 def _value(args: list[str], flag: str) -> str:
-    for arg, value in zip(args, [*args[1:], ""], strict=True):
+    for arg, value in pairwise([*args, ""]):
         if arg == flag:
             return value
         if arg.startswith(flag) and not arg.startswith("--"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 from .admission import MB, UNKNOWN_SECONDS
 
@@ -49,7 +50,7 @@ def _input_of(tool: str, args: list[str]) -> str:
 def _arch_of(tool: str, args: list[str]) -> str:
     if tool not in {"cicc", "ptxas"}:
         return ""
-    for flag, value in zip(args, [*args[1:], ""], strict=True):
+    for flag, value in pairwise([*args, ""]):
         found = value if flag in {"-arch", "--gpu-name"} else flag.partition("=")[2] if "arch=" in flag else ""
         if found:
             return found.replace("compute_", "sm_")
