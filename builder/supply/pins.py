@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from builder.model import LockedFile, Package, Recipe
-from builder.recipe import locked
 from builder.store import key_of, sha256_of
 from builder.supply.materials import (
     Material,
@@ -25,6 +24,8 @@ def recipe_materials(recipe: Recipe, package: Package, root: Path) -> tuple[Mate
     What it offers as alternatives (externals from git, or parts of a prebuilt wheel) is all there.
     Raises RecipeError for a lock that cannot be read.
     """
+    from builder.recipe import locked
+
     return (
         lock_material(recipe, root),
         *_source(package),
@@ -45,6 +46,8 @@ def asked(recipe: Recipe, package: Package) -> str:
 
 def lock_material(recipe: Recipe, root: Path) -> Material:
     """The recipe's toolchain lock, by the digest of its bytes. Raises RecipeError when there is none."""
+    from builder.recipe import locked
+
     name = recipe.toolchain.lock
     locked(recipe, root)
     return Material("lock", name, "", f"recipes/{name}", (("sha256", sha256_of(root / "recipes" / name)),))

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from pypi_attestations import Provenance
+from pypi_attestations import GitHubPublisher, Provenance
 from sigstore.models import TrustedRoot
 from sigstore.verify import Verifier
 from sigstore.verify.policy import Identity
@@ -61,8 +61,7 @@ def test_a_client_finds_the_attestation_and_can_check_it(shipped: Path, tmp_path
     assert file["provenance"].startswith(f"{URL}/files/")
     data = (tmp_path / "index" / unquote(file["provenance"].removeprefix(f"{URL}/"))).read_bytes()
     (signed,) = Provenance.model_validate_json(data).attestation_bundles
-    assert (signed.publisher.kind, signed.publisher.repository) == ("GitHub", "some/where")
-    assert signed.publisher.workflow == "build.yml"
+    assert signed.publisher == GitHubPublisher(repository="some/where", workflow="build.yml")
     root = tmp_path / "root.json"
     root.write_bytes(sigstore.root())
     verifier = Verifier(trusted_root=TrustedRoot.from_file(str(root)))
