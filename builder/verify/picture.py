@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
 
-from builder.inspect.devices import capability, launches, loads
+from builder.inspect.devices import capability, chosen, launches, loads
 from builder.inspect.facts import CLASSES, FileFacts, ImageFacts, KernelFacts, ObjectFacts
 from builder.model import Finding, Verdict
 from builder.report import counted, duration, size
@@ -28,7 +28,9 @@ STATES = {
     "none": "cannot run",
     "empty": "do nothing",
     "trap": "only trap",
+    "spare": "not taken: there is better code",
 }
+"""What becomes of kernels on the device; spare is code for one that runs there by other code."""
 
 Entry = tuple[FileFacts, Verdict, Expectations]
 
@@ -157,12 +159,18 @@ def _by_number(name: str) -> tuple[int, bool, str]:
     return int(re.sub(r"\D", "", name) or 0), name.startswith("compute_"), name
 
 
-def _cells(images: Iterable[ImageFacts], device: str) -> dict[tuple[int, str], dict[str, str]]:
-    cells: dict[tuple[int, str], dict[str, str]] = {}
-    for image in images:
-        how = loads(image.kind, image.arch, capability(device))
-        for kernel in image.kernels or ():
-            cells.setdefault((image.container, kernel.name), {})[label(image)] = _state(how, kernel)
+def _cells(images: Sequence[ImageFacts], device: str) -> dict[tuple[int, str], dict[str, str]]:
+    """(container, kernel) → state by architecture."""
+    where, cells = capability(device), dict[tuple[int, str], dict[str, str]]()
+    groups = groupby(sorted(images, key=lambda image: image.container), lambda image: image.container)
+    for container, group in groups:
+        together = list(group)
+        taken = chosen(together, where)
+        for image in together:
+            how = loads(image.kind, image.arch, where)
+            for kernel in image.kernels or ():
+                state = "spare" if how != "none" and image is not taken else _state(how, kernel)
+                cells.setdefault((container, kernel.name), {})[label(image)] = state
     return cells
 
 
