@@ -1,0 +1,278 @@
+"""A small image for arm64, really built, pushed, pulled and run: with the tools, Debian's packages, and emulation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import pytest_socket
+
+from builder.context import Context
+from builder.errors import NegativeVerdict, PublishError
+from builder.fetch import fetch
+from builder.image.base import Base, bring
+from builder.image.make import Order, make_image
+from builder.image.places import Python
+from builder.image.push import push_image
+from builder.inspect.oci import ContainerFacts, inspect_image
+from builder.model import LockedFile, VerifiedWheel
+from builder.recipe import load, locked
+from builder.store import Store
+from tests.image import debian_base
+from tests.image.layouts import Node, Picture, layer_tar, write_layout
+from tests.publish.wheels import build_wheel, verified
+
+ROOT = Path(__file__).parents[2]
+EMULATE = Path(__file__).with_name("emulate.sh")
+PYTHON = Python("3.11")  # Debian 12's
+ANY = "py3-none-any"
+
+pytestmark = [pytest.mark.image, pytest.mark.network, pytest.mark.slow, pytest.mark.usefixtures("tools")]
+
+
+@pytest.fixture(scope="session")
+def tools() -> None:
+    needed = ("buildah", "skopeo", "docker-registry", "qemu-aarch64-static", "apt-get", "dpkg-deb", "unshare")
+    missing = [name for name in needed if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not here: {', '.join(missing)}: apt-get install buildah skopeo docker-registry qemu-user-static")
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    place = tmp_path_factory.mktemp("world")
+    return Context(Store(place / "store"), place / "logs")
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory, world: Context, tools: None) -> Base:
+    del tools
+    place = tmp_path_factory.mktemp("debian")
+    packages = Path(os.environ.get("SPARK_WHEELS_DEBIAN", place / "apt"))  # kept between runs where it is set
+    digest = debian_base.make(place / "base", packages)
+    assert digest == debian_base.make(place / "again", packages), "the same packages give the same base"
+    return bring(f"oci:{place / 'base'}", "arm64", world)
+
+
+def wheel(folder: Path, name: str, text: str) -> VerifiedWheel:
+    """A wheel of ours: what is compiled in it is its payload, and `text` its one line of Python."""
+    path = build_wheel(folder, name, "1.0", ANY, payload=bytes(2_000_000), requires_python=">=3.9")
+    return verified(with_line(path, f"{name}/__init__.py", text))
+
+
+def with_line(path: Path, member: str, text: str) -> Path:
+    import base64
+    import hashlib
+    import zipfile
+
+    def digest(data: bytes) -> bytes:
+        return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    old, new = files[member], text.encode()
+    record = next(name for name in files if name.endswith("RECORD"))
+    line = f"{member},sha256=".encode()
+    files[record] = files[record].replace(
+        line + digest(old) + f",{len(old)}".encode(), line + digest(new) + f",{len(new)}".encode()
+    )
+    files[member] = new
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return path
+
+
+@pytest.fixture(scope="session")
+def order(tmp_path_factory: pytest.TempPathFactory, base: Base, world: Context) -> Order:
+    place = tmp_path_factory.mktemp("order")
+    recipe = load("aeon7", ROOT)
+    assert recipe.image is not None
+    pytest_socket.enable_socket()  # fixtures of a session are made before a test's own marker is heard
+    pytest_socket._remove_restrictions()
+    nvcc = next(f for f in locked(recipe, ROOT) if f.project == "nvidia-cuda-nvcc" and "aarch64" in f.filename)
+    fetch(nvcc, world.store, world.report)
+    other = build_wheel(place, "other", "2.0", ANY, payload=b"o", requires_python=">=3.9")
+    size = other.stat().st_size
+    file = LockedFile("other", "2.0", other.name, world.store.put_file(other).name, size, ("image-aarch64",))
+    ours = (wheel(place / "w", "demo", "__version__ = '1.0'\n"),)
+    return Order(recipe, recipe.image, PYTHON, ours, (nvcc, file), base, "arm64", place / "out")
+
+
+@pytest.fixture(scope="session")
+def image(order: Order, world: Context) -> ContainerFacts:
+    return make_image(order, "buildah", world)
+
+
+def test_built_twice_it_has_the_same_digest(
+    image: ContainerFacts, order: Order, world: Context, tmp_path: Path
+) -> None:
+    time.sleep(1.1)  # another second, so that a clock would show
+    again = make_image(replace(order, out=tmp_path / "again"), "buildah", world)
+    assert again.digest == image.digest
+    assert [layer.digest for layer in again.layers] == [layer.digest for layer in image.layers]
+
+
+def test_a_line_of_python_changes_one_small_layer(
+    image: ContainerFacts, order: Order, world: Context, tmp_path: Path
+) -> None:
+    patched = (wheel(tmp_path / "w", "demo", "__version__ = '1.0'\npatched = True\n"),)
+    other = make_image(replace(order, wheels=patched, out=tmp_path / "out"), "buildah", world)
+    fresh = [layer for layer in other.layers if layer.digest not in {each.digest for each in image.layers}]
+    assert [layer is other.layers[-1] for layer in fresh] == [True]
+    assert fresh[0].size < 20_000
+
+
+def test_it_says_what_it_is_made_of(image: ContainerFacts, order: Order) -> None:
+    assert image.user == "10001:10001"
+    assert image.labels == image.annotations
+    own = {key.removeprefix("io.github.spark-wheels."): value for key, value in image.labels.items()}
+    assert own["recipe"] == "aeon7"
+    assert json.loads(own["commits"])["vllm"] == order.recipe.package("vllm").commit
+    assert set(json.loads(own["patches"])) >= set(order.recipe.package("vllm").patches)
+    assert json.loads(own["wheels"]) == {each.wheel.path.name: each.wheel.sha256 for each in order.wheels}
+    assert image.labels["org.opencontainers.image.base.digest"] == order.base.digest
+    assert image.healthcheck == ("CMD", "/opt/spark/bin/health")
+    bill = json.loads((image.root.text("opt/spark/share/sbom.cdx.json") or "").strip())
+    assert {part["name"] for part in bill["components"]} == {"demo", "nvidia-cuda-nvcc", "other", order.base.name}
+    validate(bill)
+
+
+def validate(bill: Mapping[str, object]) -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+
+
+def test_a_bad_base_stops_the_build(order: Order, world: Context, tmp_path: Path) -> None:
+    write_layout(tmp_path / "bad", Picture([layer_tar({"usr/lib/libcuda.so.1": Node(b"stub")})], {"Env": ["A=b"]}))
+    bad = replace(order, base=bring(f"oci:{tmp_path / 'bad'}", "arm64", world), out=tmp_path / "out")
+    with pytest.raises(NegativeVerdict, match="image-libcuda"):
+        make_image(bad, "buildah", world)
+    assert not (tmp_path / "out").exists()
+
+
+# -- a registry ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registry:
+    name: str
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Registry]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = tmp_path / "registry.yml"
+    config.write_text(
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {tmp_path / 'blobs'}}}}}\n"
+        f"http: {{addr: '127.0.0.1:{port}'}}\n"
+    )
+    server = subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield Registry(f"127.0.0.1:{port}/team/aeon7")
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_pushed_pulled_by_digest_and_looked_at(
+    image: ContainerFacts, registry: Registry, world: Context, tmp_path: Path
+) -> None:
+    pushed = push_image(image, f"{registry.name}:v1", world)
+    assert pushed == f"{registry.name}@{image.digest}"
+    skopeo = ["skopeo", "copy", "--src-tls-verify=false", "--preserve-digests", f"docker://{pushed}"]
+    subprocess.run([*skopeo, f"oci:{tmp_path / 'pulled'}"], check=True, capture_output=True)
+    pulled = inspect_image(f"oci:{tmp_path / 'pulled'}")
+    assert pulled.digest == image.digest
+    assert (pulled.labels, pulled.user, pulled.healthcheck) == (image.labels, image.user, image.healthcheck)
+    look = ["skopeo", "inspect", "--tls-verify=false", "--config", f"docker://{pushed}"]
+    config = json.loads(subprocess.run(look, check=True, capture_output=True).stdout)
+    assert (config["architecture"], config["config"]["Entrypoint"]) == ("arm64", ["/opt/spark/bin/entrypoint"])
+    attached = f"docker://{registry.name}:{image.digest.replace(':', '-')}.sbom"
+    look = ["skopeo", "inspect", "--tls-verify=false", "--raw", attached]
+    artefact = json.loads(subprocess.run(look, check=True, capture_output=True).stdout)
+    assert artefact["subject"]["digest"] == image.digest
+    assert artefact["artifactType"] == "application/vnd.cyclonedx+json"
+
+
+def test_a_registry_that_is_not_there(image: ContainerFacts, world: Context) -> None:
+    with pytest.raises(PublishError, match="did not take the image"):
+        push_image(image, "127.0.0.1:9/team/x:y", world)
+
+
+def test_the_verb_judges_what_was_built(image: ContainerFacts, order: Order) -> None:
+    call = [sys.executable, "-m", "builder", "verify", image.reference, "--json"]
+    good = subprocess.run(call, check=False, capture_output=True, cwd=ROOT)
+    assert (good.returncode, json.loads(good.stdout)["good"]) == (0, True)
+    call.insert(-1, "base=sha256:" + "0" * 64)
+    other = subprocess.run(call, check=False, capture_output=True, cwd=ROOT)
+    assert other.returncode == 1
+    assert [f["rule"] for f in json.loads(other.stdout)["images"][0]["findings"]] == ["image-base"]
+    call[-2] = f"base={order.base.reference}"
+    assert subprocess.run(call, check=False, capture_output=True, cwd=ROOT).returncode == 0
+
+
+# -- emulation ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def running(image: ContainerFacts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The image's root file system, unpacked; no image of ours has whiteouts."""
+    root = tmp_path_factory.mktemp("root")
+    blobs = Path(image.reference.split(":")[1]) / "blobs" / "sha256"
+    for layer in image.layers:
+        with tarfile.open(blobs / layer.digest.removeprefix("sha256:")) as tar:
+            tar.extractall(root, filter="tar")
+    return root
+
+
+def emulated(root: Path, image: ContainerFacts, *words: str) -> subprocess.CompletedProcess[str]:
+    call = [str(EMULATE), str(root), *words]
+    done = subprocess.run(call, check=False, capture_output=True, text=True, env=dict(image.env))
+    if "binfmt_misc" in done.stderr:
+        pytest.skip(f"no binfmt_misc in a user namespace here: {done.stderr.strip()}")
+    return done
+
+
+def test_what_can_be_run_runs(image: ContainerFacts, running: Path) -> None:
+    entry = image.entrypoint[0]
+    shown = emulated(running, image, entry, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "serve MODEL" in shown.stdout
+    ask = "import demo, other, platform, sys; print(demo.__version__, platform.machine(), sys.prefix)"
+    asked = emulated(running, image, entry, "python", "-c", ask)
+    assert asked.stdout.split() == ["1.0", "aarch64", "/opt/spark"], asked.stderr
+    assert emulated(running, image, entry, "version").stdout == "{}\n"
+
+
+def test_its_ptxas_knows_the_device(image: ContainerFacts, running: Path) -> None:
+    ptxas = image.env["TRITON_PTXAS_PATH"]
+    assert "release 13.0, V13.0.88" in emulated(running, image, ptxas, "--version").stdout
+    code = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k() { ret; }\n"
+    (running / "tmp" / "k.ptx").write_text(code)
+    done = emulated(running, image, ptxas, "-arch=sm_121a", "tmp/k.ptx", "-o", "tmp/k.cubin")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (running / "tmp" / "k.cubin").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_the_health_check_says_no_where_nothing_listens(image: ContainerFacts, running: Path) -> None:
+    assert emulated(running, image, image.healthcheck[1]).returncode == 1
