@@ -22,7 +22,7 @@ VERIFY_RULES = (
     *("arch", "jit", "none", "trap", "empty", "instruction"),
     *("machine", "bundled", "cuda-major", "glibc", "library", "symbol"),
     *("wheel-name", "wheel-version", "wheel-tags", "dist-info", "record", "stray", "binary"),
-    *("torch", "component", "patch", "size"),
+    *("torch", "component", "patch", "size", "build-record", "sbom"),
 )
 """Rules of builder.verify that an exception can name; a test there holds the two together."""
 _NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"

@@ -69,7 +69,8 @@ def test_every_recipe_gives_expectations_for_every_package(name: str) -> None:
 def test_the_rules_that_exceptions_may_name_are_those_that_exist() -> None:
     folder = Path(builder.__file__).parent
     found = {"wheel-name", "wheel-version"}  # inspect makes these two of one text
-    for path in [*(folder / "verify").glob("*.py"), *(folder / "inspect").glob("*.py")]:
+    sources = [*(folder / "verify").glob("*.py"), *(folder / "inspect").glob("*.py")]
+    for path in (path for path in sources if path.name != "provenance.py"):  # its findings know no exceptions
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"Fault", "Finding"}:
                 first = node.args[0] if node.args else None
