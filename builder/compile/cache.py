@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from builder.compile.orphans import socket_of
+from builder.compile.orphans import end_own, socket_of
 from builder.compile.place import canonical_root
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
-from builder.errors import RunError
+from builder.errors import RunError, ToolchainError
 
 _SHARED = ("SCCACHE_", "AWS_", "ACTIONS_CACHE", "ACTIONS_RESULTS", "ACTIONS_RUNTIME")
 _SIZE = "40G"
@@ -28,10 +28,25 @@ def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[s
     misses are counted in the report, and entries that could not be read and were compiled again.
     """
     env = _environment(context)
+    _start(toolchain, env, context)
     try:
         yield env
     finally:
         _stop(toolchain, env, context)
+        end_own(canonical_root(), os.getpid())
+
+
+def _start(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> None:
+    """Start the server before its clients: two of them at once would start two, and one would outlive the build."""
+    try:
+        context.run([toolchain.bin / "sccache", "--start-server"], env=toolchain.environment() | dict(env))
+    except RunError as error:
+        raise ToolchainError(
+            "the compiler cache does not start",
+            where=error.where,
+            expected=f"its storage can be reached; {error.expected}",
+            remedy="correct the SCCACHE_* settings, or unset them for a cache on the local disk",
+        ) from error
 
 
 def _environment(context: Context) -> dict[str, str]:

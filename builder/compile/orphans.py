@@ -27,7 +27,15 @@ def end_orphans(root: Path, proc: Path = Path("/proc"), patience: float = 5.0) -
     Each is asked to end first, and killed after `patience` seconds. Processes of a living build, of another user
     or of another container are left alone.
     """
-    found = sorted(_orphans(root, proc))
+    return _end([process for process, builder in _started(root, proc) if not (proc / builder).exists()], proc, patience)
+
+
+def end_own(root: Path, builder: int, proc: Path = Path("/proc"), patience: float = 5.0) -> int:
+    """The same for what the build that is process number `builder` started itself, when it is about to end."""
+    return _end([process for process, by in _started(root, proc) if int(by) == builder], proc, patience)
+
+
+def _end(found: list[int], proc: Path, patience: float) -> int:
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in found:
             with suppress(ProcessLookupError, PermissionError):
@@ -37,13 +45,14 @@ def end_orphans(root: Path, proc: Path = Path("/proc"), patience: float = 5.0) -
     return len(found)
 
 
-def _orphans(root: Path, proc: Path) -> Iterator[int]:
+def _started(root: Path, proc: Path) -> Iterator[tuple[int, str]]:
+    """Processes that builds for `root` started, each with its builder's process number."""
     mark = re.compile(rb"(?:^|\0)SCCACHE_SERVER_UDS=" + re.escape(bytes(root / "sccache-")) + rb"(\d+)\.sock\0")
     for place in proc.glob("[0-9]*"):
         with suppress(OSError):
             started = mark.search((place / "environ").read_bytes())
-            if started and not (proc / started[1].decode()).exists() and _same_space(place, proc):
-                yield int(place.name)
+            if started and _same_space(place, proc):
+                yield int(place.name), started[1].decode()
 
 
 def _same_space(place: Path, proc: Path) -> bool:

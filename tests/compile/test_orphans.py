@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.compile.orphans import end_orphans, socket_of
+from builder.compile.orphans import end_orphans, end_own, socket_of
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
@@ -53,3 +53,13 @@ def test_a_child_of_a_living_build_or_of_another_root_is_left_alone(tmp_path: Pa
         assert end_orphans(tmp_path) == 0
         assert living.poll() is None
         assert elsewhere.poll() is None
+
+
+def test_a_build_ends_what_itself_left_running_and_nothing_else(tmp_path: Path) -> None:
+    with (
+        left_running(socket_of(tmp_path, 41), DEAF.replace("SIG_IGN", "SIG_DFL")) as own,
+        left_running(socket_of(tmp_path, 42)) as other,
+    ):
+        assert end_own(tmp_path, 41) == 1
+        assert own.wait(5) < 0
+        assert other.poll() is None
