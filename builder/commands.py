@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from builder import resume
 from builder.context import Context
 from builder.errors import UsageError
-from builder.report import Report, duration, size
+from builder.report import Report, counted, duration, size
 from builder.store import Store
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def lock(request: Request) -> Outcome:
     write_lock(place, files)
     total = sum(file.size for file in files)
     document = {"version": 1, "lock": str(place), "files": len(files), "bytes": total}
-    return Outcome(document, f"{place}: {len(files)} files, {size(total)} for all machines together")
+    return Outcome(document, f"{place}: {counted(len(files), 'file')}, {size(total)} for all machines together")
 
 
 def inspect(request: Request) -> Outcome:
@@ -190,9 +190,7 @@ def publish(request: Request) -> Outcome:
 
 def image(request: Request) -> Outcome:
     """Make a container image of a recipe's verified wheels; image lock pins what they need."""
-    chosen = _options(
-        request, "recipe", "base", "push", "tool", "wheels", "lock", "python", "out", "store", words=True
-    )
+    chosen = _options(request, "recipe", "base", "push", "tool", "wheels", "lock", "python", "out", "store", words=True)
     from builder.image import run_verb
 
     out = _out(chosen)
@@ -303,7 +301,7 @@ def _share_summary(document: Mapping[str, Any]) -> str:
     for package in document["packages"]:
         if package["of"]:
             longest = ", longest first:" if package["units"] else ""
-            lines.append(f"  {package['name']}: {len(package['units'])} of {package['of']} units{longest}")
+            lines.append(f"  {package['name']}: {len(package['units'])} of {counted(package['of'], 'unit')}{longest}")
             lines += [f"      {unit}" for unit in package["units"]]
         else:
             lines.append(f"  {package['name']}: nothing to compile")
@@ -319,10 +317,11 @@ def _effort(document: Mapping[str, Any]) -> list[str]:
     asked = hits + misses
     rate = f" ({hits / asked:.0%})" if asked else ""
     taken = duration(document["seconds"]["total"])
-    lines = [f"{taken}, {fetched} fetched, compiler cache {hits} hits{rate}, {misses} misses"]
+    used = f"compiler cache {counted(hits, 'hit')}{rate}, {counted(misses, 'miss', 'misses')}"
+    lines = [f"{taken}, {fetched} fetched, {used}"]
     if units:
         peak = f", the largest step {size(units['peak_bytes'])}" if units["peak_bytes"] else ""
-        lines.append(f"{units['compiled']} units compiled, {units['hits']} from the cache{peak}")
+        lines.append(f"{counted(units['compiled'], 'unit')} compiled, {units['hits']} from the cache{peak}")
         lines += [f"ended for memory and tried again: {unit}" for unit in units["killed"]]
         lines += [f"what ran when: {document['page']}", f"the same for Perfetto: {document['trace']}"]
     return lines

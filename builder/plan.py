@@ -12,7 +12,7 @@ from builder.context import Context
 from builder.model import Package, PatchedTree, Recipe
 from builder.patches import Overlap, Result, Step, overlaps_of, result_of, standings, status
 from builder.recipe import local_version, locked
-from builder.report import duration, size
+from builder.report import counted, duration, size
 from builder.source import Mode, here
 
 Document = dict[str, Any]
@@ -58,11 +58,11 @@ def text(document: Mapping[str, Any]) -> str:
     tools = document["toolchain"]
     missing = f"{tools['missing']} to fetch, {size(tools['missing_bytes'])}" if tools["missing"] else "all here"
     cuda = "this machine's CUDA" if tools["kind"] == "system" else f"CUDA {tools['cuda']}"
-    lines.append(f"toolchain: {cuda}, torch {tools['torch']}, {tools['files']} files ({missing})")
+    lines.append(f"toolchain: {cuda}, torch {tools['torch']}, {counted(tools['files'], 'file')} ({missing})")
     lines.append(_from_store(document))
     guess = document["estimate"]
     lines.append(
-        f"estimate: {duration(guess['seconds'])} with {guess['jobs']} jobs from an empty compiler cache "
+        f"estimate: {duration(guess['seconds'])} with {counted(guess['jobs'], 'job')} from an empty compiler cache "
         f"({duration(guess['cpu_seconds'])} of compiling on one core)"
     )
     return "\n".join(lines)
@@ -192,6 +192,6 @@ def _package_lines(package: Mapping[str, Any]) -> list[str]:
     lines += [f"  {item['name']}: {item['state']}, no patch" for item in package["superseded"]]
     lines += [f"  overlap: {told}" for told, relation in package["overlaps"] if relation != "file"]
     if package["units"] and not package["wheel_kept"]:
-        lines.append(f"  {package['units']} units, {duration(package['cpu_seconds'])} on one core; slowest:")
+        lines.append(f"  {counted(package['units'], 'unit')}, {duration(package['cpu_seconds'])} on one core; slowest:")
         lines += [f"    {unit}" for unit in package["slowest"]]
     return lines

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builder.errors import FetchError
-from builder.report import Report, duration, size
+from builder.report import Report, counted, duration, size
 from tests.ground.conftest import CALM
 
 
@@ -173,3 +173,11 @@ def test_progress_says_what_is_left_and_bears_an_unknown_total() -> None:
     report.progress(5, 5, "done", remaining=65)
     report.progress(7, 0, "7 files")
     assert stream.getvalue() == "    [100%] done, about 1 min 05 s left\n    7 files\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "said"),
+    [(1, ("job",), "1 job"), (0, ("job",), "0 jobs"), (2, ("patch", "patches"), "2 patches"), (1, ("patch",), "1 patch")],
+)
+def test_one_is_said_in_the_singular(count: int, words: tuple[str, ...], said: str) -> None:
+    assert counted(count, *words) == said
