@@ -177,7 +177,7 @@ def test_progress_says_what_is_left_and_bears_an_unknown_total() -> None:
 
 @pytest.mark.parametrize(
     ("count", "words", "said"),
-    [(1, ("job",), "1 job"), (0, ("job",), "0 jobs"), (2, ("patch", "patches"), "2 patches"), (1, ("patch",), "1 patch")],
+    [(1, ("job",), "1 job"), (0, ("job",), "0 jobs"), (2, ("patch", "patches"), "2 patches")],
 )
 def test_one_is_said_in_the_singular(count: int, words: tuple[str, ...], said: str) -> None:
     assert counted(count, *words) == said
