@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from builder.compile import Kind, job_count
+from builder.compile.ahead import groups
 from builder.compile.costs import UnitCost, units_of
 from builder.context import Context
 from builder.model import Package, PatchedTree, Recipe
@@ -125,6 +127,7 @@ def _package(
         ],
         "findings": _findings(package, steps, result, mode),
         "components": list(package.components),
+        "left_out": [asdict(group) for group in groups()] if package.name == "flashinfer-jit-cache" else [],
         "units": len(units),
         "cpu_seconds": sum(unit.seconds for unit in units),
         "longest_seconds": max((unit.seconds for unit in units), default=0.0),
@@ -194,4 +197,7 @@ def _package_lines(package: Mapping[str, Any]) -> list[str]:
     if package["units"] and not package["wheel_kept"]:
         lines.append(f"  {counted(package['units'], 'unit')}, {duration(package['cpu_seconds'])} on one core; slowest:")
         lines += [f"    {unit}" for unit in package["slowest"]]
+    late = [group["modules"] for group in package["left_out"] if group["at_first_use"]]
+    if late:
+        lines.append(f"  not built, compiled on the device if vLLM comes to call them: {', '.join(late)}")
     return lines

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from builder.compile.ahead import audit, told
 from builder.compile.job import Job
 from builder.compile.pep517 import build_wheel
 from builder.compile.place import canonical_root
@@ -41,7 +42,8 @@ def build_python(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     with workplace(trees[job.package.name], job.toolchain, job.context) as source:
         _write_version(source, job)
         watch = UnitWatch(job.context.report, "flashinfer-python")
-        return build_wheel(source, job.out, job.toolchain, job.context, env={}, watch=watch)
+        stored = ["--compression=stored"]  # its members are packed anew afterwards
+        return build_wheel(source, job.out, job.toolchain, job.context, env={}, watch=watch, options=stored)
 
 
 def build_jit_cache(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
@@ -109,6 +111,7 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             remedy="look at the patches of flashinfer-python",
         ) from error
     answer = json.loads(said.strip().splitlines()[-1])
+    _audited(job, answer["ahead_of_time"])
     if answer["unknown"]:
         near = {name: get_close_matches(name, answer["ahead_of_time"], 1) for name in answer["unknown"]}
         hints = "; ".join(f"{name} (nearest: {close[0]})" if close else name for name, close in near.items())
@@ -118,6 +121,14 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             expected=f"one of its {len(answer['ahead_of_time'])} modules for {job.first_arch}, or an XQA module's name",
             remedy="correct the component's name",
         )
+
+
+def _audited(job: Job, listed: list[str]) -> None:
+    """Keep what the recipe has of FlashInfer's own list with the logs, and tell it."""
+    found = audit(listed, job.package.components)
+    atomic_write(job.context.logs / "ahead-of-time.json", json.dumps(found, indent=1).encode())
+    for line in told(found):
+        job.context.report.note(line)
 
 
 def _run_ninja(job: Job, build: Path, env: Mapping[str, str]) -> None:
