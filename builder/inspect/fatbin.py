@@ -35,6 +35,7 @@ _ENTRY = struct.Struct("<HHIQI")
 _KINDS = {1: "ptx", 2: "sass"}
 _LZ4, _ZSTD, _A, _F = 0x2000, 0x8000, 0x10_0000, 0x20_0000
 _SLACK, _RATIO, _CEILING = 1 << 16, 256, (1 << 31) - 1
+_KEPT = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,12 @@ def entries(section: memoryview, where: str = "") -> Iterator[Entry]:
 class Room(threading.local):
     """A thread's own decompressor, and memory that one image after another is unpacked into.
 
-    Fresh pages for each image would cost as much time as unpacking it.
+    Fresh pages for each image would cost as much time as unpacking it. Large images get memory of their own, which
+    comes in huge pages.
     """
 
     def __init__(self) -> None:
-        self._memory = bytearray()
+        self._kept = np.empty(_KEPT, np.uint8).data
 
     @cached_property
     def zstd(self) -> ZstdDecompressor:
@@ -86,9 +88,7 @@ class Room(threading.local):
 
     def of(self, size: int) -> memoryview:
         """`size` bytes that are good until the thread asks again."""
-        if len(self._memory) < size:
-            self._memory = bytearray(max(size, 2 * len(self._memory)))
-        return memoryview(self._memory)[:size]
+        return self._kept[:size] if size <= _KEPT else np.empty(size, np.uint8).data
 
 
 def unpack(entry: Entry, where: str = "", room: Room | None = None) -> bytes | memoryview:

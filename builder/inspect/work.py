@@ -41,8 +41,9 @@ def workers() -> Iterator[ThreadPoolExecutor]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use, eight at most: more wait for the lock, and hold memory."""
+    have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(have, 8)
 
 
 def share(pool: ThreadPoolExecutor, act: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
