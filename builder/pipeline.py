@@ -131,7 +131,9 @@ def _each(
     with context.report.step("toolchain"):
         toolchain = compiling.prepare(recipe, locked(recipe, options.root), context, kind=options.toolchain)
     results: dict[str, _Result] = {}
-    with compiling.governed(context) as gate, compiling.compiler_cache(toolchain, context) as cache:
+    device = recipe.target.cuda_arch[0]
+    gated = compiling.governed(context, f"{device.major}.{device.minor}")
+    with gated as gate, compiling.compiler_cache(toolchain, context) as cache:
         for package in recipe.packages:
             with context.report.step(f"compile {package.name}"):
                 order = compiling.Order(

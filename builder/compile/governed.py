@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.compile.gate.step import FOLDER, JOBS, LEARNED, LOG
+from builder.compile.gate.step import DEVICE, FOLDER, JOBS, LEARNED, LOG
 from builder.compile.jobs import cores
 from builder.compile.learned import learn, learned, lines
 from builder.compile.place import canonical_root
@@ -22,11 +22,12 @@ _TABLE = "expected.tsv"
 
 
 @contextmanager
-def governed(context: Context) -> Iterator[Mapping[str, str]]:
+def governed(context: Context, device: str = "") -> Iterator[Mapping[str, str]]:
     """The environment in which the toolchain's stubs ask the gate; afterwards the store learns from the log.
 
-    All builds of a machine share one gate, whatever store or recipe they build with. It also learns from a build
-    that fails. Steps that were ended for memory and ran again are told to the report.
+    All builds of a machine share one gate, whatever store or recipe they build with. `device` is the target's
+    compute capability (`12.1`): units without code for it are refused. It also learns from a build that fails.
+    Steps that were ended for memory and ran again are told to the report.
     """
     log = context.logs / STEPS
     atomic_write(context.logs / _TABLE, lines(learned(context.store)).encode())
@@ -37,6 +38,7 @@ def governed(context: Context) -> Iterator[Mapping[str, str]]:
             LOG: str(log),
             LEARNED: str(context.logs / _TABLE),
             JOBS: str(cores()),
+            **({DEVICE: device} if device else {}),
         }
     finally:
         new = _since(log, before)

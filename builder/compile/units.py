@@ -19,7 +19,7 @@ _FAILED = re.compile(r"FAILED:\s+(?:\[code=-?\d+\]\s+)?(\S+)")
 _KILLED = re.compile(r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory", re.IGNORECASE)
 _ALONE = re.compile(r"spark-gate: (\S+) of (\S+) was killed for memory at (\d+) bytes, running alone")
 _ERROR = re.compile(r"\berror\b|\bfatal\b|Killed|undefined reference", re.IGNORECASE)
-_WRONG = ("CMake Error", "RuntimeError:", "ModuleNotFoundError:", "error: ")
+_WRONG = ("CMake Error", "RuntimeError:", "ModuleNotFoundError:", "error: ", "spark-gate: no code")
 _KEPT = 400
 _KEPT_CONFIGURE = 12
 

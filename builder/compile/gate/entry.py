@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from .step import FOLDER, LEARNED, UNIT, Gate, code_of
+from .say import say
+from .step import DEVICE, FOLDER, LEARNED, UNIT, Gate, code_of
 from .task import Task
 
 
@@ -12,8 +13,13 @@ def main(argv: list[str]) -> int:
     """`TOOL PROGRAM ARGUMENTS…`: returns the exit code that the program had."""
     tool, real, *args = argv
     if tool == "ninja":
-        from .order import put_in_order
+        from .order import put_in_order, refusal
 
+        device = os.environ.get(DEVICE, "")
+        why = refusal(args, device) if device else ""
+        if why:
+            say(why)
+            return 1
         put_in_order(args, os.environ.get(LEARNED, ""))
         os.execv(real, [real, *args])  # noqa: S606
     task = Task(tool, real, args, os.environ.get(UNIT, ""))

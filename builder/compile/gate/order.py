@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 
+from .say import say
 from .task import unit_of
+from .useless import codes_in, useless
 
 _NAMED = "SPARK_UNIT=$out "
 _UNKNOWN_SECONDS = 30.0
@@ -31,6 +33,34 @@ def put_in_order(args: list[str], learned: str) -> None:
                 _replace(_place(folder, file), text)
     except (OSError, ValueError):
         return
+
+
+def codes_by_unit(files: dict[str, str]) -> dict[str, list[str]]:
+    """What each unit is compiled for; CMake's own checks of a compiler are none of ours."""
+    found: dict[str, list[str]] = {}
+    for text in files.values():
+        shared = codes_in("".join(block for block in _blocks(text) if block.startswith("cuda_cflags")))
+        for block in _blocks(text):
+            name = _object_of(block)
+            if name and "/cmTC_" not in name:
+                found[unit_of(name)] = codes_in(block) or (shared if block.split()[2] == "cuda_compile" else [])
+    return found
+
+
+def refusal(args: list[str], device: str) -> str:
+    """Why these arguments of ninja would compile for nothing; empty when there is nothing to say."""
+    folder = _value(args, "-C") or "."
+    if _value(args, "-t") or "--version" in args:
+        return ""
+    try:
+        codes = codes_by_unit(_files(folder, _value(args, "-f") or "build.ninja"))
+    except (OSError, ValueError):
+        return ""
+    lost, spare = useless(codes, device)
+    for code, units in spare.items():
+        say(f"{len(units)} units are compiled for {code} too, which a {device} device cannot run: {units[0]}, …")
+    named = ", ".join(f"{unit} ({' '.join(codes[unit])})" for unit in lost)
+    return f"no code that a {device} device can run is asked for in {named}" if lost else ""
 
 
 def ordered(files: dict[str, str], seconds: dict[str, float]) -> dict[str, str]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 
 from .admission import Step, admits, brake, low_mark, reserve
 from .memory import Memory
 from .queue import Queue
+from .say import say
 from .task import Task, expectation
 from .tokens import Tokens
 
 FOLDER, LOG, LEARNED, JOBS = "SPARK_GATE", "SPARK_GATE_LOG", "SPARK_GATE_LEARNED", "SPARK_GATE_JOBS"
-UNIT = "SPARK_UNIT"
+UNIT, DEVICE = "SPARK_UNIT", "SPARK_GATE_DEVICE"
 """Environment: the folder of tickets (absent: no gate), the log, what was learned, steps at once, the unit's object."""
 
 _TICK = 0.1
@@ -177,12 +177,6 @@ def json_line(values: dict[str, str | int | float]) -> bytes:
 
     pairs = (f"{quoted(name)}: {quoted(v) if isinstance(v, str) else repr(v)}" for name, v in values.items())
     return f"{{{', '.join(pairs)}}}\n".encode()
-
-
-def say(text: str) -> None:
-    """A line among the compiler's own; `units.py` looks for it."""
-    sys.stderr.write(f"spark-gate: {text}\n")
-    sys.stderr.flush()
 
 
 def _whole(path: str) -> str:
