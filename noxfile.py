@@ -82,7 +82,7 @@ def sign(session: nox.Session) -> None:
 
 @nox.session
 def image(session: nox.Session) -> None:
-    """Make a container image of verified wheels: recipe=NAME [base=oci:PATH] [push=REF]; lock recipe=NAME."""
+    """Make a container image of verified wheels: [push | lock] recipe=NAME [base=oci:PATH] [push=REF]."""
     _builder(session, "image")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib import resources
 
-from builder.image.places import ENTRYPOINT, HEALTH, HOME, LAYERS, PORT, PREFIX, PTXAS, UID
+from builder.image.places import ENTRYPOINT, HEALTH, HOME, LAYERS, PORT, PREFIX, PTXAS, UID, Python
 from builder.model import ImagePin
 
 _HOME_LAYER = "home"
 
 
-def containerfile(pin: ImagePin, *, with_packages: bool) -> str:
+def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
     """Its text; `with_packages` when the base still lacks what the recipe wants of its distribution."""
     from jinja2 import Environment, StrictUndefined
 
@@ -21,7 +21,7 @@ def containerfile(pin: ImagePin, *, with_packages: bool) -> str:
         layers=[{"name": name, "owner": owners.get(name, "0:0"), "target": _target(name)} for name in LAYERS],
         packages=" ".join(pin.packages) if with_packages else "",
         snapshot=f"--snapshot {pin.snapshot}" if pin.snapshot else "",
-        env=sorted(environment().items()),
+        env=sorted(environment(pin, python).items()),
         user=f"{UID}:{UID}",
         home=HOME,
         port=PORT,
@@ -30,9 +30,13 @@ def containerfile(pin: ImagePin, *, with_packages: bool) -> str:
     )
 
 
-def environment() -> dict[str, str]:
-    """The image's variables. A base's LD_LIBRARY_PATH is emptied: torch finds its CUDA libraries by RPATH."""
-    return {
+def environment(pin: ImagePin, python: Python) -> dict[str, str]:
+    """The image's variables. A base's LD_LIBRARY_PATH is emptied: torch finds its CUDA libraries by RPATH.
+
+    With `jit`, CUDA_HOME names the compiler's wheels, so that FlashInfer can compile what its cache lacks.
+    """
+    compiler = {"CUDA_HOME": f"{python.site}/nvidia/cu13"} if pin.jit else {}
+    return compiler | {
         "HOME": HOME,
         "LD_LIBRARY_PATH": "",
         "LOGNAME": "spark",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.image.tools import Job, commands, leavings
 from builder.image.writing import Said, rewrite
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import ImagePin, LockedFile, Recipe, VerifiedWheel
+from builder.model import Finding, ImagePin, LockedFile, Recipe, VerifiedWheel
 from builder.store import atomic_write
 from builder.verify.image import LABEL, Wanted, image_findings, installed_of
 
@@ -48,7 +49,7 @@ def make_image(order: Order, tool: str, context: Context, *, with_packages: bool
         with context.report.step("stage the layers"):
             _stage(order, work / "layers", said.sbom, context)
         (work / "layers" / "Containerfile").write_text(
-            containerfile(order.pin, with_packages=with_packages), encoding="utf-8"
+            containerfile(order.pin, order.python, with_packages=with_packages), encoding="utf-8"
         )
         job = Job(
             context=work / "layers",
@@ -106,8 +107,13 @@ def _prove(order: Order, facts: ContainerFacts) -> None:
     )
     findings = image_findings(facts, wanted)
     if findings:
-        told = "\n".join(f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings)
-        raise NegativeVerdict(f"the image is not what was asked for\n{told}", where=facts.reference)
+        raise refused(facts, findings)
+
+
+def refused(facts: ContainerFacts, findings: Sequence[Finding]) -> NegativeVerdict:
+    """The findings as an error."""
+    told = "\n".join(f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings)
+    return NegativeVerdict(f"the image is not what was asked for\n{told}", where=facts.reference)
 
 
 def _place(order: Order, made: Path, facts: ContainerFacts) -> ContainerFacts:

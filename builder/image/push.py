@@ -24,7 +24,7 @@ def push_image(facts: ContainerFacts, target: str, context: Context) -> str:
         context.run([*copy, layout, f"docker://{name}"], log=context.logs / "push.log")
         context.run([*copy, f"{layout}-sbom", f"docker://{attached}"], log=context.logs / "push-sbom.log")
     except RunError as error:
-        if "cannot be started" in str(error) or "No such file" in str(error):
+        if isinstance(error.__cause__, OSError):
             raise ToolchainError("skopeo is not here", expected="skopeo", remedy=INSTALL) from error
         raise PublishError(
             f"the registry did not take the image: {error.what}",

@@ -1,4 +1,4 @@
-"""`image recipe=NAME`: verified wheels and their locked needs to an OCI layout; `image lock`; `push=`."""
+"""`image recipe=NAME [push=REF]`: wheels and their locked needs to an OCI layout; `image lock`; `image push`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from builder.fetch import fetch_all
 from builder.image.base import bring, look_over, pinned
 from builder.image.container import steps
 from builder.image.lock import resolve
-from builder.image.make import Order, blob, make_image
+from builder.image.make import Order, blob, make_image, refused
 from builder.image.needs import hold_together, project_of
 from builder.image.places import Python
 from builder.image.push import push_image
 from builder.image.tools import find_tool
-from builder.inspect.oci import ContainerFacts, image_text
+from builder.inspect.oci import ContainerFacts, image_text, inspect_image
 from builder.model import LockedFile, Recipe, VerifiedWheel, Wheel
 from builder.recipe import load, lock_text, locked, read_lock
 from builder.store import atomic_write, sha256_of
 from builder.verify import verify_wheel
-from builder.verify.image import ARCHITECTURES
+from builder.verify.image import ARCHITECTURES, image_findings, wanted_of
 
 OPTIONS = ("recipe", "base", "push", "tool", "wheels", "lock", "python", "out", "store")
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-cuda-runtime")
@@ -35,7 +35,7 @@ _COMPILER = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-
 def run_verb(
     words: Sequence[str], options: Mapping[str, str], context: Context, root: Path, out: Path
 ) -> tuple[dict[str, Any], str]:
-    """Build the image of a recipe, or make its lock; the document and the text for people.
+    """Build the image of a recipe, push the one that stands, or make its lock; the document and the text.
 
     `out` is where builds leave their wheels. Raises UsageError, RecipeError (no [image], a base by tag alone, a lock
     that does not fit), NegativeVerdict (a wheel, the base or the image is not good), ToolchainError and RunError.
@@ -49,6 +49,8 @@ def run_verb(
         )
     place = Path(options["lock"]) if "lock" in options else root / "recipes" / recipe.image.lock
     python = Python(options.get("python", recipe.target.python))
+    if list(words) == ["push"]:
+        return _push_standing(recipe, folder, options, context, out)
     if words:
         return _lock(recipe, _paths(recipe, folder), python, place, context)
     text = options.get("base", recipe.image.base)
@@ -75,8 +77,8 @@ def _check(words: Sequence[str], options: Mapping[str, str]) -> None:
         close = get_close_matches(unknown, OPTIONS, 1)
         hint = f", did you mean {close[0]}=?" if close else ""
         raise UsageError(f"unknown option {unknown}={hint}", expected=", ".join(f"{o}=…" for o in OPTIONS))
-    if list(words) not in ([], ["lock"]):
-        raise UsageError(f"image has no verb {words[0]!r}", expected="image recipe=NAME, or image lock recipe=NAME")
+    if list(words) not in ([], ["lock"], ["push"]):
+        raise UsageError(f"image has no verb {words[0]!r}", expected="image recipe=NAME, image lock, or image push")
     if "recipe" not in options:
         raise UsageError("which recipe?", expected="recipe=NAME", remedy="for example recipe=aeon7")
 
@@ -133,6 +135,23 @@ def _toolchain(recipe: Recipe, root: Path) -> list[LockedFile]:
     """The compiler's wheels for the image's own machine."""
     roles = {f"host-{recipe.target.machine}", f"target-{recipe.target.machine}"}
     return [file for file in locked(recipe, root) if file.project in _COMPILER and roles & set(file.roles)]
+
+
+def _push_standing(
+    recipe: Recipe, folder: Path, options: Mapping[str, str], context: Context, out: Path
+) -> tuple[dict[str, Any], str]:
+    """Push what an earlier call built, after judging it once more."""
+    if "push" not in options:
+        raise UsageError("push where to?", expected="push=REGISTRY/NAME:TAG")
+    reference = f"oci:{out / recipe.name / 'image'}:{recipe.name}"
+    facts = inspect_image(reference, f"linux/{ARCHITECTURES[recipe.target.machine]}")
+    chosen = {name: value for name, value in options.items() if name == "base"}
+    findings = image_findings(facts, wanted_of(recipe, chosen, tuple(_paths(recipe, folder).values())))
+    if findings:
+        raise refused(facts, findings)
+    pushed = push_image(facts, options["push"], context)
+    document = {"version": 1, "recipe": recipe.name, "image": reference, "digest": facts.digest, "pushed": pushed}
+    return document, f"pushed: {pushed}"
 
 
 def _lock(

@@ -131,6 +131,16 @@ def test_no_ptxas_for_triton(image: Inspect, files: Mapping[str, Node | None], c
     assert rules(image(files, config)) == {"image-ptxas"}
 
 
+def test_triton_without_the_compiler_that_it_calls(image: Inspect) -> None:
+    record = Node(b"triton/__init__.py,,\nt-1.dist-info/RECORD,,\n")
+    triton = {f"{SITE}/triton/__init__.py": Node(b""), f"{SITE}/t-1.dist-info/RECORD": record}
+    gcc, header = {"usr/bin/gcc": Node(ELF, 0o755)}, {"usr/include/python3.12/Python.h": Node(b"")}
+    assert rules(image(triton)) == {"image-compiler"}
+    assert rules(image({**triton, **gcc})) == {"image-compiler"}
+    assert rules(image({**triton, **header})) == {"image-compiler"}
+    assert rules(image({**triton, **gcc, **header})) == set()
+
+
 def test_what_starts_it_and_what_watches_it(image: Inspect) -> None:
     assert rules(image(config={"Entrypoint": None})) == {"image-entrypoint"}
     assert rules(image({"opt/spark/bin/entrypoint": Node(b"x")})) == {"image-entrypoint"}

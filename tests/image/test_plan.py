@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from builder.context import Context
-from builder.errors import FetchError, NegativeVerdict, RecipeError, RunError, ToolchainError, UsageError, WheelError
+from builder.errors import (
+    FetchError,
+    InspectError,
+    NegativeVerdict,
+    RecipeError,
+    RunError,
+    ToolchainError,
+    UsageError,
+    WheelError,
+)
 from builder.image.base import bring, look_over
 from builder.image.container import containerfile, environment, healthcheck, steps
 from builder.image.lock import files_in
@@ -160,21 +170,23 @@ def test_each_tool_is_told_the_platform_the_base_and_the_time(tool: str) -> None
 
 
 def test_the_containerfile_is_what_every_tool_accepts() -> None:
-    text = containerfile(PIN, with_packages=True)
+    text = containerfile(PIN, PY312, with_packages=True)
     assert "<<" not in text
     assert "--mount" not in text
     assert text.count("RUN ") == 1
     assert "apt-get install -y --no-install-recommends --snapshot 20261101T000000Z python3.12" in text
     assert [line.split()[2] for line in text.splitlines() if line.startswith("COPY")] == [f"{n}/" for n in LAYERS]
     assert text.index("RUN ") < text.index("COPY ") < text.index("USER 10001:10001")
-    plain = containerfile(PIN, with_packages=False)
+    plain = containerfile(PIN, PY312, with_packages=False)
     assert "RUN " not in plain
     assert (
         'HEALTHCHECK --interval=30s --timeout=10s --start-period=30m --retries=3 CMD ["/opt/spark/bin/health"]' in plain
     )
     assert len(steps()) == len(LAYERS)
     assert healthcheck()["Test"] == ["CMD", "/opt/spark/bin/health"]
-    assert environment()["LD_LIBRARY_PATH"] == ""
+    assert environment(PIN, PY312)["LD_LIBRARY_PATH"] == ""
+    assert "CUDA_HOME" not in environment(PIN, PY312)
+    assert environment(replace(PIN, jit=True), PY312)["CUDA_HOME"].endswith("/site-packages/nvidia/cu13")
 
 
 # -- layers -------------------------------------------------------------------------------------
@@ -317,6 +329,8 @@ def test_a_good_base_and_its_users(tmp_path: Path, context: Context) -> None:
             RecipeError,
             "not pinned by digest",
         ),
+        (["push"], {"recipe": "aeon7"}, UsageError, "push where to"),
+        (["push"], {"recipe": "aeon7", "push": "x/y"}, InspectError, "there is no"),
         (["lock"], {"recipe": "aeon7", "wheels": "/nowhere"}, UsageError, "not one wheel of each package"),
     ],
 )

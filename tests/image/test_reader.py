@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import random
 import subprocess
 import sys
 import tarfile
@@ -179,3 +180,21 @@ def test_a_tar_with_a_huge_header_does_not_fill_memory(tmp_path: Path) -> None:
         tar.addfile(tarfile.TarInfo("a"))
     write_layout(tmp_path, Picture([stream.getvalue() + b"\0" * 10_000_000]))
     assert set(inspect_image(f"oci:{tmp_path}").root.entries) == {"a"}
+
+
+def test_damage_anywhere_is_an_inspect_error_and_nothing_else(tmp_path: Path) -> None:
+    nodes = {"a": FOLDER, "a/b": Node(b"text" * 50), "c": link("a"), "d": Node(kind=tarfile.LNKTYPE, target="a/b")}
+    write_docker_archive(tmp_path / "good.tar", Picture([layer_tar(nodes), layer_tar({"a/.wh.b": Node()})]))
+    good = (tmp_path / "good.tar").read_bytes()
+    dice = random.Random(7)  # noqa: S311  no secret
+    refused = 0
+    for _ in range(300):
+        data = bytearray(good)
+        for _ in range(dice.choice((1, 1, 8, 64))):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        (tmp_path / "bad.tar").write_bytes(data[: dice.choice((len(data), dice.randrange(len(data))))])
+        try:
+            inspect_image(f"docker-archive:{tmp_path / 'bad.tar'}")
+        except InspectError:
+            refused += 1
+    assert refused > 150

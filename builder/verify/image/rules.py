@@ -18,6 +18,7 @@ BASE_NAME: Final = "org.opencontainers.image.base.name"
 _MACHINES: Final = {"arm64": 0xB7, "amd64": 0x3E}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EXECUTABLE: Final = 0o111
+_TRITON: Final = "/site-packages/triton/__init__.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ def image_findings(image: ContainerFacts, wanted: Wanted) -> tuple[Finding, ...]
         *_user(image),
         *loader_findings(image),
         *_ptxas(image),
+        *_compiler(image),
         *_start(image),
         *_writable(image),
         *_labels(image, wanted),
@@ -127,6 +129,24 @@ def _ptxas(image: ContainerFacts) -> Iterator[Finding]:
         state = "is not set" if not path else f"names {path}, which is no program for {image.architecture}"
         remedy = "let it name the ptxas of the locked nvidia-cuda-nvcc: Triton's own need not know sm_121a"
         yield Finding("image-ptxas", "TRITON_PTXAS_PATH", f"it {state}", remedy)
+
+
+def _compiler(image: ContainerFacts) -> Iterator[Finding]:
+    """Triton builds its launcher in C at its first kernel: without compiler or Python.h, serving ends there."""
+    sites = [path.removesuffix("/triton/__init__.py") for path in image.root.entries if path.endswith(_TRITON)]
+    if not sites:
+        return
+    folders = image.env.get("PATH", "").split(":")
+    if not any(image.root.entry(f"{folder}/{name}") for folder in folders for name in ("gcc", "clang")):
+        yield _missing("PATH", "there is no gcc or clang", "gcc and libc6-dev")
+    python = sites[0].rpartition("/lib/")[2].partition("/")[0]
+    if image.root.entry(f"/usr/include/{python}/Python.h") is None:
+        yield _missing(f"/usr/include/{python}", "there is no Python.h", f"{python}-dev")
+
+
+def _missing(where: str, what: str, packages: str) -> Finding:
+    message = f"{what}, and Triton compiles its launcher at the first kernel that it starts"
+    return Finding("image-compiler", where, message, f"let [image] packages, or the base, bring {packages}")
 
 
 def _start(image: ContainerFacts) -> Iterator[Finding]:
