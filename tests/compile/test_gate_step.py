@@ -54,6 +54,12 @@ class Bench:
     def run(self, program: Path, *args: str, **env: str) -> int:
         return ended(self.start(program, *args, **env))
 
+    def until_waiting(self) -> None:
+        """Until a second ticket is there, and it has looked around a few times."""
+        while len(list(self.gate.glob("0*-*")) + list(self.gate.glob("1*-*"))) < 2:
+            time.sleep(0.02)
+        time.sleep(0.5)
+
     def steps(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
@@ -88,6 +94,21 @@ def test_a_run_that_compiles_nothing_goes_straight_through(bench: Bench) -> None
     assert not bench.gate.exists()
 
 
+def test_no_arguments_at_all_are_passed_on_too(bench: Bench) -> None:
+    command = [sys.executable, "-I", "-S", str(bench.code)]
+    for tool in ("ptxas", "ninja", "cc1plus"):
+        run = [*command, tool, str(bench.program("print(len(sys.argv))\n"))]
+        assert (
+            subprocess.run(run, env={"SPARK_GATE": str(bench.gate)}, capture_output=True, check=True).stdout == b"1\n"
+        )
+
+
+def test_a_build_file_that_is_no_text_hinders_no_build(bench: Bench) -> None:
+    (bench.root / "build.ninja").write_bytes(b"\xff\xfe")
+    command = [sys.executable, "-I", "-S", str(bench.code), "ninja", str(bench.program("print('ran')\n"))]
+    assert subprocess.run(command, cwd=bench.root, capture_output=True, check=True).stdout == b"ran\n"
+
+
 def test_a_stub_without_the_gate_runs_the_program_itself(bench: Bench) -> None:
     program = bench.program("print('itself', sys.argv[1:])\n")
     stub = bench.root / "stub"
@@ -113,7 +134,7 @@ def test_it_waits_for_one_that_runs_alone_and_starts_when_that_one_is_gone(bench
     with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         process = bench.start(bench.program(""))
-        time.sleep(0.6)
+        bench.until_waiting()
         assert process.poll() is None
         assert bench.steps() == []
     assert ended(process) == 0
@@ -127,7 +148,7 @@ def test_a_step_that_is_expected_to_take_more_than_is_free_waits_beside_another(
     with bench.ticket(Step(asked=1, expected=1, running=True, start=time.time())).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         process = bench.start(bench.program(""), SPARK_GATE_LEARNED=str(learned))
-        time.sleep(0.5)
+        bench.until_waiting()
         assert process.poll() is None
     assert ended(process) == 0
     assert bench.steps()[0]["expected_bytes"] == (1 << 50) * 21 // 20
@@ -169,7 +190,7 @@ def test_a_waiting_one_ends_at_once_and_leaves_no_claim(bench: Bench) -> None:
     with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         process = bench.start(bench.program(""))
-        time.sleep(0.4)
+        bench.until_waiting()
         process.terminate()
         assert ended(process) == -signal.SIGTERM
     assert bench.run(bench.program("")) == 0
@@ -192,6 +213,19 @@ def test_when_the_one_that_started_it_dies_the_program_is_ended(bench: Bench) ->
     assert not Path(f"/proc/{child}").exists()
 
 
+def test_when_the_gate_itself_is_killed_the_program_ends_with_it(bench: Bench) -> None:
+    process = bench.start(bench.program("import os\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"))
+    while not (bench.root / "pid").exists() or not (bench.root / "pid").read_text():
+        time.sleep(0.02)
+    child = int((bench.root / "pid").read_text())
+    process.kill()
+    ended(process)
+    end = time.monotonic() + 5
+    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+
+
 def test_while_it_waits_its_token_is_lent_to_others(bench: Bench) -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
@@ -200,7 +234,7 @@ def test_while_it_waits_its_token_is_lent_to_others(bench: Bench) -> None:
         command = [sys.executable, "-I", "-S", str(bench.code), "cicc", str(bench.program("")), "in.ii"]
         env = {"SPARK_GATE": str(bench.gate), "CARGO_MAKEFLAGS": f"-j --jobserver-auth={read},{write}"}
         process = subprocess.Popen(command, cwd=bench.root, env=env, pass_fds=(read, write))
-        time.sleep(0.5)
+        bench.until_waiting()
         lent = os.read(read, 10)
         os.write(write, lent)
     assert process.wait(30) == 0

@@ -87,9 +87,10 @@ class Gate:
             return step.running
 
     def _attempt(self) -> Ended:
+        me = os.getpid()
         child = os.fork()
         if child == 0:
-            _become(self._task)
+            _become(self._task, me)
         self._step.child = child
         self._queue.tell(self._step)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -195,13 +196,18 @@ def _tell(child: int, number: int) -> None:
             return
 
 
-def _become(task: Task) -> None:
-    """In the child: be the first that the kernel takes when memory ends, then the program itself."""
+def _become(task: Task, parent: int) -> None:
+    """In the child: end with the gate, be the first that the kernel takes when memory ends, be the program."""
     try:
+        from ctypes import CDLL
+
+        CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:  # noqa: PTH123
             stream.write("500")
-    except OSError:
+    except (ImportError, AttributeError, OSError):
         pass
+    if os.getppid() != parent:
+        os._exit(1)
     try:
         os.execv(task.real, [task.real, *task.args])  # noqa: S606
     except OSError as error:
