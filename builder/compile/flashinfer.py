@@ -10,6 +10,7 @@ from pathlib import Path
 
 from builder.compile.ahead import audit, told
 from builder.compile.job import Job
+from builder.compile.native import Left
 from builder.compile.pep517 import build_wheel
 from builder.compile.place import canonical_root
 from builder.compile.shard import Share
@@ -58,7 +59,7 @@ def compile_share(job: Job, trees: Mapping[str, PatchedTree], share: Share) -> S
     """Compile that share of all modules' units. Raises CompileError."""
     with _configured(job, trees) as (source, build, env):
         watch = UnitWatch(job.context.report, "flashinfer-jit-cache")
-        return compile_units(job, share, build, source, env=env, watch=watch)
+        return compile_units(job, share, Left(build, ()), source, env=env, watch=watch)
 
 
 @contextmanager

@@ -37,6 +37,14 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """A configured build folder, and the targets that upstream asked for; none means all."""
+
+    folder: Path
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Door:
     """What one build leaves and finds at the door before cmake; see `facade/cmake_door.py`."""
 
@@ -56,10 +64,13 @@ class Door:
         return (self.state / "skipped").exists()
 
     @property
-    def left(self) -> Path | None:
-        """The configured build folder, when building was left to us."""
-        word = self.state / "build"
-        return Path(word.read_text(encoding="utf-8")) if word.is_file() else None
+    def left(self) -> Left | None:
+        """What building was left to us."""
+        word = self.state / "build.json"
+        if not word.is_file():
+            return None
+        said = json.loads(word.read_text(encoding="utf-8"))
+        return Left(Path(said["folder"]), tuple(said["targets"]))
 
     def environment(self, toolchain: Toolchain, rule: Rule, *, share: bool) -> dict[str, str]:
         """Variables that put the door before cmake: its place in PATH, and where its word is."""

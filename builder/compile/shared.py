@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder.compile.job import Job
-from builder.compile.ninjafile import reader, units_in
+from builder.compile.native import Left
+from builder.compile.ninjafile import Unit, reader, units_in
 from builder.compile.shard import Share, seconds_of, share_of
 from builder.compile.trace import recorded
 from builder.compile.units import UnitWatch
@@ -24,13 +26,14 @@ class Shared:
 
 
 def compile_units(
-    job: Job, share: Share, build: Path, root: Path, *, env: Mapping[str, str], watch: UnitWatch
+    job: Job, share: Share, left: Left, root: Path, *, env: Mapping[str, str], watch: UnitWatch
 ) -> Shared:
-    """Let ninja make the share's objects in the configured folder `build`. Raises CompileError.
+    """Let ninja make the share's objects in the configured folder. Raises CompileError.
 
     `root` is the folder that sources are named from.
     """
-    units = units_in((build / "build.ninja").read_text(encoding="utf-8"), str(root), reader(build))
+    build = left.folder
+    units = wanted(job, left, units_in((build / "build.ninja").read_text(encoding="utf-8"), str(root), reader(build)))
     chosen = share_of(units, share)
     targets = tuple(unit.target for unit in chosen)
     job.context.report.note(f"{watch.what}: {len(chosen)} of {len(units)} units are share {share}")
@@ -44,3 +47,12 @@ def compile_units(
         except RunError as error:
             raise watch.error(str(log)) from error
     return Shared(targets, len(units), sum(map(seconds_of, chosen)))
+
+
+def wanted(job: Job, left: Left, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    """Those that go into the targets: a build file also tells how to make what this build leaves out."""
+    if not left.targets:
+        return units
+    ninja: list[str | Path] = [job.toolchain.bin / "ninja", "-C", left.folder, "-t", "inputs", *left.targets]
+    inputs = set(shlex.split(job.context.run(ninja, env=job.toolchain.environment()).output))
+    return tuple(unit for unit in units if unit.target in inputs)

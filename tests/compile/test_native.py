@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.compile.host import Compilers
-from builder.compile.native import Door, Rule, native_key
+from builder.compile.native import Door, Left, Rule, native_key
 from builder.compile.toolchain import Toolchain
 from builder.git import Entry
 from builder.store import Store
@@ -111,8 +111,8 @@ def test_parts_that_are_files_of_the_tree_are_not_kept(tmp_path: Path, toolchain
 def test_a_share_is_configured_and_its_build_is_left_to_us(tmp_path: Path, toolchain: Toolchain) -> None:
     share = Upstream(tmp_path, toolchain, share=True)
     assert share.cmake("/src", "-G", "Ninja") == 0
-    assert share.cmake("--build", ".") == 75
-    assert share.door.left == share.folder
+    assert share.cmake("--build", ".", "-j=2", "--target=_C", "--target=_moe_C") == 75
+    assert share.door.left == Left(share.folder, ("_C", "_moe_C"))
     assert share.asked() == ["/src"]
 
 

@@ -5,7 +5,8 @@ JSON file: {"cmake": the real one, "state": a folder to leave word in, "kept": a
 of arguments that change nothing], "share": true when only objects are wanted}.
 
 - Configure: the arguments are written down. When they are those that the kept parts were made with, nothing runs.
-- Build: where only a share of the objects is wanted, it is not for us to choose: we leave word and end with 75.
+- Build: where only a share of the objects is wanted, it is not for us to choose: we leave word of the folder and the
+  targets, and end with 75.
 - Install: the real one installs into a folder of the state first, which is what may be kept afterwards; kept
   parts are copied from where they are.
 """
@@ -33,7 +34,9 @@ def main(argv: list[str]) -> int:
         return _install(argv, door, skipped=skipped)
     if argv[:1] == ["--build"]:
         if door["share"] and not skipped:
-            (state / "build").write_text(os.getcwd(), encoding="utf-8")  # noqa: PTH109  as cmake would see it
+            targets = [word.removeprefix("--target=") for word in argv if word.startswith("--target=")]
+            word = {"folder": os.getcwd(), "targets": targets}  # noqa: PTH109  as cmake would see it
+            (state / "build.json").write_text(json.dumps(word), encoding="utf-8")
             return LEFT
         return 0 if skipped else _real(door, argv)
     if argv and not argv[0].startswith("-"):
