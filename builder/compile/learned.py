@@ -38,14 +38,14 @@ class Cost:
 Costs = Mapping[Key, Cost]
 
 
-def costs_in(log: Iterable[str]) -> dict[Key, Cost]:
-    """What the gate's log tells. A step that was killed, or failed, took at least what it had taken by then."""
+def costs_in(log: Iterable[str], known: Costs) -> dict[Key, Cost]:
+    """What the gate's log tells. A step that was ended, or failed, takes at least what it had taken by then."""
     found: dict[Key, Cost] = {}
     for line in log:
         step = _step(line)
         if step is not None:
             key, cost, whole = step
-            found[key] = cost if whole else _at_least(cost, found.get(key))
+            found[key] = cost if whole else _at_least(cost, found.get(key) or known.get(key))
     return found
 
 
@@ -58,14 +58,14 @@ def merged(known: Costs, new: Costs) -> dict[Key, Cost]:
 
 def learn(store: Store, log: Iterable[str]) -> int:
     """Keep what a log tells for the next build; returns the number of steps. Damage in the store counts as absent."""
-    new = costs_in(log)
-    if new:
-        with store.lock(_KIND):
-            rows = [
-                [key.tool, key.unit, key.arch, cost.peak, round(cost.seconds, 2)]
-                for key, cost in merged(learned(store), new).items()
-            ]
-            store.keep_record(_KIND, _NAME, {"version": 1, "steps": rows})
+    lines_read = list(log)
+    if not lines_read:
+        return 0
+    with store.lock(_KIND):
+        known = learned(store)
+        new = costs_in(lines_read, known)
+        rows = [[k.tool, k.unit, k.arch, c.peak, round(c.seconds, 2)] for k, c in merged(known, new).items()]
+        store.keep_record(_KIND, _NAME, {"version": 1, "steps": rows})
     return len(new)
 
 

@@ -44,10 +44,16 @@ def test_one_arch_stands_in_for_another_and_nothing_for_another_unit(tmp_path: P
     assert expectation(other, table)[0] > 600 << 20
 
 
-def test_a_killed_step_took_at_least_what_it_had_and_lowers_nothing() -> None:
+def test_a_killed_step_took_at_least_what_it_had_and_lowers_nothing(tmp_path: Path) -> None:
     log = [step(peak_bytes=500), step(peak_bytes=200, exit=-9), "{cut sho", "[]", step(peak_bytes="?")]
-    assert costs_in(log) == {KEY: Cost(500, 2.0)}
-    assert costs_in([step(peak_bytes=200, exit=-9)]) == {KEY: Cost(200, 2.0)}
+    assert costs_in(log, {}) == {KEY: Cost(500, 2.0)}
+    assert costs_in([step(peak_bytes=200, exit=-9)], {}) == {KEY: Cost(200, 2.0)}
+    store = Store(tmp_path)
+    learn(store, [step(peak_bytes=9000)])
+    learn(store, [step(peak_bytes=200, exit=4)])
+    assert learned(store) == {KEY: Cost(9000, 2.0)}
+    learn(store, [step(peak_bytes=300)])
+    assert learned(store) == {KEY: Cost(300, 2.0)}, "it became smaller"
 
 
 def test_a_new_build_replaces_what_was_known_and_the_oldest_go_when_there_are_too_many(
