@@ -18,7 +18,7 @@ from builder.compile.shared import Shared, compile_units
 from builder.compile.trace import recorded
 from builder.compile.units import UnitWatch
 from builder.compile.wheelfile import Part, new_wheel
-from builder.compile.workplace import workplace
+from builder.compile.workplace import forget_other_toolchain, workplace
 from builder.errors import CompileError, RunError
 from builder.model import PatchedTree
 from builder.store import atomic_write
@@ -68,6 +68,7 @@ def _configured(job: Job, trees: Mapping[str, PatchedTree]) -> Iterator[tuple[Pa
     with workplace(trees[job.package.source], job.toolchain, job.context) as source:
         _write_version(source, job)
         build = canonical_root() / "src" / "flashinfer-jit"
+        forget_other_toolchain(build, job.toolchain)
         env = _environment(job)
         _write_ninja(job, source, build, env)
         yield source, build, env

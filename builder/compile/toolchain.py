@@ -45,7 +45,8 @@ _CUDA = Path("nvidia/cu13")
 class Toolchain:
     """Everything that a compile needs, at canonical paths. `key` changes when any part does.
 
-    `files` are those of the lock that were laid out.
+    `files` are those of the lock that were laid out. `layout` is a digest of where each thing lies and of what we made
+    ourselves: ninja sees no change behind a link when the new file is the older one.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Toolchain:
     site: Path
     compilers: Compilers
     files: tuple[LockedFile, ...] = ()
+    layout: str = ""
 
     @property
     def bin(self) -> Path:
@@ -111,7 +113,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
     root = canonical_root() / "toolchain" / _code_key(parts, kind, machine)[:12]
     trees = {part: _unpacked(part, files, context) for part, files in parts.items()}
     with holding(f"toolchain-{root.name}", context):
-        _lay_out(root, trees, machine, compilers, context)
+        layout = _lay_out(root, trees, machine, compilers, context)
     toolchain = Toolchain(
         key=toolchain_key(recipe, lock, kind, compilers),
         kind=kind,
@@ -125,6 +127,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
         site=root / "links" / "site",
         compilers=compilers,
         files=tuple(file for files in parts.values() for file in files),
+        layout=layout,
     )
     _check_nvcc(toolchain, context)
     return toolchain
@@ -204,19 +207,36 @@ def _torch_part(member: str) -> bool:
     return member.startswith(_TORCH_FOLDERS) or member in _TORCH_FILES
 
 
-def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compilers, context: Context) -> None:
-    """Links to the store's trees at the canonical path; what stands and is right is left alone."""
-    make_overlay({"torch": trees["torch"] / "torch"}, root / "torch")
-    parts = {"site": trees["build"], "facade": _facade_copy(context), "headers": python_headers()}
-    make_overlay(parts | {"gate": gate_folder(context.store)}, root / "links")
+def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compilers, context: Context) -> str:
+    """Links to the store's trees at the canonical path; what stands and is right is left alone.
+
+    Returns a digest of the layout, in which the store's own place has no part.
+    """
     if not (root / "python" / "bin" / "python3").exists():
         venv.EnvBuilder(symlinks=True, clear=True).create(root / "python")
+    folders = _folders(root, trees, machine, compilers, context)
+    gate = {"links": {"gate": gate_folder(context.store)}}
+    for name, links in folders.items():
+        make_overlay(links | gate.get(name, {}), root / name)
+    store = context.store.root
+    places = {f"{name}/{link}": place for name, links in folders.items() for link, place in links.items()}
+    return key_of({link: str(p.relative_to(store) if p.is_relative_to(store) else p) for link, p in places.items()})
+
+
+def _folders(
+    root: Path, trees: Mapping[str, Path], machine: str, compilers: Compilers, context: Context
+) -> dict[str, dict[str, Path]]:
+    """The toolchain's folders of links, but for the gate, which reaches no compiled byte."""
     links = _cuda_links(trees, machine, compilers, context)
     cc1plus, tools = _cc1plus(compilers, context), _tools(trees["build"])
     stubs = stub_folder(context.store, root, _stubs(root, links, cc1plus))
-    make_overlay(gated(links, stubs), root / "cuda")
-    make_overlay(tools | {"ninja": stubs / "ninja", "ninja-real": tools["ninja"]}, root / "bin")
-    make_overlay({"/".join(cc1plus.parts[-3:]): stubs / "cc1plus"} if cc1plus else {}, root / "gcc")
+    return {
+        "torch": {"torch": trees["torch"] / "torch"},
+        "links": {"site": trees["build"], "facade": _facade_copy(context), "headers": python_headers()},
+        "cuda": gated(links, stubs),
+        "bin": tools | {"ninja": stubs / "ninja", "ninja-real": tools["ninja"]},
+        "gcc": {"/".join(cc1plus.parts[-3:]): stubs / "cc1plus"} if cc1plus else {},
+    }
 
 
 def _cuda_links(trees: Mapping[str, Path], machine: str, compilers: Compilers, context: Context) -> dict[str, Path]:

@@ -104,7 +104,7 @@ def _build(job: Job, trees: Mapping[str, PatchedTree], *, share: bool) -> Iterat
 
 def _reached(job: Job, trees: Mapping[str, PatchedTree]) -> list[object]:
     """What reaches the extensions beside vLLM's own files and the environment."""
-    return [job.toolchain.key, [each.tree for each in job.externals], cutlass_tree(trees)]
+    return [job.toolchain.key, job.toolchain.layout, [each.tree for each in job.externals], cutlass_tree(trees)]
 
 
 def _environment(job: Job, source: Path, cutlass: Path) -> dict[str, str]:

@@ -20,12 +20,13 @@ def workplace(tree: PatchedTree, toolchain: Toolchain, context: Context) -> Iter
     """The patched tree checked out at its canonical path, held against other builds meanwhile.
 
     Only files that differ are written, so ninja rebuilds what a change reaches and no more. A
-    build by another toolchain is forgotten: CMake cannot change compilers in a build folder.
+    build by another toolchain, or by one laid out in another way, is forgotten: CMake cannot change compilers in
+    a build folder, and ninja takes a link to an older file for no change.
     """
     name = tree.package
     folder = canonical_root() / "src" / name
     with holding(f"build-{name}", context):
-        _forget_other_toolchain(folder, toolchain)
+        forget_other_toolchain(folder, toolchain)
         changed = Objects(tree.git_dir).checkout(tree.tree, folder)
         context.report.note(f"{name}: {changed} source files written at {folder}")
         yield folder
@@ -46,10 +47,11 @@ def checked_out(name: str, objects: Objects, tree: str, context: Context) -> Pat
     return folder
 
 
-def _forget_other_toolchain(folder: Path, toolchain: Toolchain) -> None:
-    mark = folder.parent / f"{folder.name}.toolchain"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == str(toolchain.root):
+def forget_other_toolchain(folder: Path, toolchain: Toolchain) -> None:
+    """Empty a build folder unless this very toolchain, laid out as it is, was the last to build there."""
+    mark, ours = folder.parent / f"{folder.name}.toolchain", f"{toolchain.root}\n{toolchain.layout}\n"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == ours:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    atomic_write(mark, str(toolchain.root).encode())
+    atomic_write(mark, ours.encode())
