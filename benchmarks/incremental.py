@@ -131,7 +131,7 @@ def _told(what: str, built: Built) -> Built:
     hits, misses = built.hits
     units = built.document["units"]
     parts = f"{units['compiled']} units compiled, {units['hits']} hits, " if units else "no unit, "
-    say(f"{what}: {built.seconds:.1f} s; {parts}compiler cache {hits} hits, {misses} misses")
+    say(f"{what}: {built.seconds:.1f} s ({built.cpu:.1f} s of CPU); {parts}compiler cache {hits} hits, {misses} misses")
     slowest = sorted(built.document["seconds"].items(), key=lambda pair: -pair[1])[:7]
     say("    " + ", ".join(f"{name} {seconds}" for name, seconds in slowest))
     return built

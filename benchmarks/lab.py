@@ -9,6 +9,7 @@ import difflib
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -67,9 +68,13 @@ _MADE = ("native-*", ".part-*")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One run of the builder: its wall seconds, interpreter start included, and its document."""
+    """One run of the builder: wall seconds and CPU seconds, interpreter start included, and its document.
+
+    `cpu` counts what the builder waited for, which the compilers under the cache's server are not.
+    """
 
     seconds: float
+    cpu: float
     document: dict[str, Any]
 
     @property
@@ -139,12 +144,12 @@ class Lab:
         before: Sequence[str] = (),
     ) -> Built:
         """Run the builder to its end, `before` in front of its command; RuntimeError with what it said if it fails."""
-        started = time.monotonic()
+        started, before_cpu = time.monotonic(), _children()
         argv, settings = [*before, *self.command(store, recipe, *more)], self.settings(checkout, env)
         done = subprocess.run(argv, cwd=checkout, env=settings, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(argv)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-        return Built(time.monotonic() - started, json.loads(done.stdout))
+        return Built(time.monotonic() - started, _children() - before_cpu, json.loads(done.stdout))
 
     def edit(self, checkout: Path, store: Path, path: str, change: Callable[[str], str], package: str = "vllm") -> None:
         """Change one of upstream's files by one more patch at the end of the series, pins included."""
@@ -181,6 +186,11 @@ def laboratory(options: Mapping[str, str]) -> Iterator[Lab]:
             yield lab
         finally:
             lab.forget_work()
+
+
+def _children() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def options_of(argv: list[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _TABLE = Path(__file__).with_name("ahead.toml")
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ def told(found: dict[str, Any]) -> list[str]:
     ]
     if late:
         lines.append(f"compiled on the device if vLLM comes to call them: {', '.join(late)}")
-    if found["unexplained"]:
-        lines.append(f"neither built nor explained in ahead.toml: {', '.join(found['unexplained'])}")
+    names = found["unexplained"]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        lines.append(f"neither built nor explained in ahead.toml: {', '.join(names[:_NAMED])}{more}")
     return lines
 
 
