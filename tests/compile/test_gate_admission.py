@@ -1,5 +1,7 @@
 """Who may start, pass and pause, as pure decisions: sizes are in MB here."""
 
+import pytest
+
 from builder.compile.gate.admission import Step, admits, brake, low_mark, parsed, reserve
 
 NOW = 1000.0
@@ -86,3 +88,27 @@ def test_a_ticket_says_what_it_was_written_with() -> None:
     again = parsed(step.text().ljust(120))
     assert again.text() == step.text()
     assert (again.expected, again.running, again.alone, again.child) == (77, True, True, 42)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "peak", "together"),
+    [
+        (2, 24, 9.45, 2),
+        (2, 24, 3.1, 2),
+        (4, 16, 3.1, 4),
+        (4, 16, 9.45, 1),
+        (20, 128, 3.1, 20),
+        (20, 128, 9.45, 12),
+        (20, 128, 0.4, 20),
+    ],
+)
+def test_cores_are_full_as_far_as_memory_goes(cores: int, memory: int, peak: float, together: int) -> None:
+    """Sizes in GiB; a tenth of the memory is taken by others."""
+    gib = 1 << 30
+    free = memory * gib * 9 // 10 - reserve(memory * gib)
+    running: list[Step] = []
+    for number in range(30):
+        step = Step(asked=number, expected=int(peak * gib))
+        if admits(step, running, free, cores, NOW):
+            running.append(Step(asked=number, expected=step.expected, running=True, start=NOW))
+    assert len(running) == together
