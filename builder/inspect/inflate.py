@@ -21,13 +21,15 @@ _SMALL = 1 << 16
 
 
 def inflate(packed: memoryview, size: int) -> memoryview:
-    """The plain bytes, at most `size` of them. Raises ValueError where the data is damaged or is more."""
+    """The plain bytes, at most `size` of them. Raises ValueError where the data is damaged or more, MemoryError."""
     library = _library()
     if library is None or size < _SMALL:
         return _inflate_locked(packed, size)
     plain: npt.NDArray[np.uint8] = np.empty(size, np.uint8)
     filled = _SIZE()
     worker = library.libdeflate_alloc_decompressor()
+    if worker is None:
+        raise MemoryError
     try:
         status = library.libdeflate_deflate_decompress(
             worker, _place(packed), len(packed), plain.ctypes.data, size, ctypes.byref(filled)
