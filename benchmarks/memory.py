@@ -10,8 +10,9 @@ kernel of that size takes minutes. They are compiled by the real nvcc without a 
 - plain: `ninja -jCORES` within the limit.
 - gate: the same with the gate, in the first round without knowing any unit, then with what it learned.
 
-The limit holds one large unit and small ones beside it, but not two large ones. Plain and gate alternate. Prints each
-round, and the gate's time over (sum of unit times / cores).
+The limit holds one large unit and small ones beside it, but not two large ones. They alternate. Prints each
+arm, and the gate's time over the ideal (the serial time / cores) and over its own CPU seconds / cores, which another
+load on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -49,9 +51,10 @@ rule CUDA_COMPILER__bench
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How one build went: seconds, its exit code, and how many processes the kernel killed in it."""
+    """How one build went: seconds, CPU seconds, its exit code, and how many processes the kernel killed in it."""
 
     seconds: float
+    cpu: float
     code: int
     kills: int
 
@@ -119,27 +122,35 @@ def ninja(folder: Path, jobs: str, env: Mapping[str, str], group: Group | None =
         done.unlink()
     (folder / ".ninja_log").unlink(missing_ok=True)
     inside = ["sh", "-c", f'echo $$ > {group.folder}/cgroup.procs; exec "$@"', "sh"] if group else []
-    started = time.monotonic()
+    started, before = time.monotonic(), children()
     ended = subprocess.run(
         [*inside, "ninja", f"-j{jobs}", "-k0"], cwd=folder, env=dict(env), capture_output=True, check=False
     )
-    return Ran(time.monotonic() - started, ended.returncode, group.kills() if group else 0)
+    return Ran(time.monotonic() - started, children() - before, ended.returncode, group.kills() if group else 0)
+
+
+def children() -> float:
+    """CPU seconds of all that has ended below us."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def told(name: str, ran: Ran, more: str = "") -> None:
     """One line."""
     how = "built" if ran.code == 0 else "failed"
-    print(f"{name:8} {ran.seconds:7.1f} s  {how:6}  {ran.kills} killed by the kernel  {more}", flush=True)
+    print(
+        f"{name:8} {ran.seconds:7.1f} s  {ran.cpu:7.1f} CPU s  {how:6}  {ran.kills} killed by the kernel  {more}",
+        flush=True,
+    )
 
 
 def compare(folder: Path, toolchain: Toolchain, context: Context, rounds: int) -> None:
     """All arms, A B A B, and the verdict."""
     env = toolchain.environment()
-    serial = ninja(folder, "1", env)
-    told("serial", serial)
-    ideal = serial.seconds / cores()
-    print(f"sum of unit times / {cores()} cores: {ideal:.1f} s; limit {size(LIMIT)}")
+    print(f"{cores()} cores, limit {size(LIMIT)}")
     for _ in range(rounds):
+        serial = ninja(folder, "1", env)
+        told("serial", serial)
         with limited(LIMIT) as group:
             told("plain", ninja(folder, str(cores()), env, group))
         with limited(LIMIT) as group, governed(context) as gate:
@@ -147,7 +158,8 @@ def compare(folder: Path, toolchain: Toolchain, context: Context, rounds: int) -
             ran = ninja(folder, str(units_in_hand("auto")), env | dict(gate) | own, group)
         lines = (context.logs / STEPS).read_text().splitlines()
         yielded = sum(json.loads(line)["killed"] == "gate" for line in lines)
-        told("gate", ran, f"{yielded} gave way; time / ideal {ran.seconds / ideal:.2f}")
+        ideal, used = serial.seconds / cores(), ran.cpu / cores()
+        told("gate", ran, f"{yielded} gave way; / ideal {ran.seconds / ideal:.2f}, / own {ran.seconds / used:.2f}")
         shutil.rmtree(context.logs)
 
 
