@@ -105,7 +105,8 @@ def _prebuilt(plan: Plan, built: Mapping[str, Part | Packed], finisher: Finisher
         for name in names:
             if name not in built:
                 whole = name.endswith(".so")
-                yield finisher.packed(name, archive.read(name)) if whole else Part(name, partial(archive.read, name))
+                read = partial(archive.read, name)
+                yield finisher.packed(name, plan.prebuilt.sha256, read) if whole else Part(name, read)
 
 
 def _completed(record: Mapping[str, object], taken: Mapping[str, Part | Packed]) -> dict[str, object]:
@@ -113,8 +114,12 @@ def _completed(record: Mapping[str, object], taken: Mapping[str, Part | Packed])
     prebuilt = record["prebuilt"]
     if not isinstance(prebuilt, dict):
         return dict(record)
-    digests = {name: hashlib.sha256(part.read()).hexdigest() for name, part in sorted(taken.items())}
+    digests = {name: _sha256(part).hex() for name, part in sorted(taken.items())}
     return {**record, "prebuilt": {**prebuilt, "taken": digests}}
+
+
+def _sha256(part: Part | Packed) -> bytes:
+    return part.sha256 if isinstance(part, Packed) else hashlib.sha256(part.read()).digest()
 
 
 def _tag(tags: Iterable[object], platform: str) -> str:

@@ -38,18 +38,18 @@ class Finisher:
 
     def finished(self, name: str, data: bytes) -> Packed:
         """The object without local symbols, which carry nvcc's temporary names and differ from build to build."""
-        return self._once([self._tool], name, data, self._stripped)
+        return self._once([hashlib.sha256(data).hexdigest(), self._tool], name, lambda: self._stripped(data))
 
-    def packed(self, name: str, data: bytes) -> Packed:
-        """The object as it is."""
-        return self._once([], name, data, bytes)
+    def packed(self, name: str, archive: str, read: Callable[[], bytes]) -> Packed:
+        """The file of that name in the archive of that digest, as it is; `read` gives its bytes."""
+        return self._once([archive, name], name, read)
 
-    def _once(self, how: list[str], name: str, data: bytes, make: Callable[[bytes], bytes]) -> Packed:
-        key = key_of([hashlib.sha256(data).hexdigest(), *how, FORM])
+    def _once(self, of: list[str], name: str, make: Callable[[], bytes]) -> Packed:
+        key = key_of([*of, FORM])
         kept = _kept(self.context.store, key, name)
         if kept is not None:
             return kept
-        packed = pack(name, make(data), 0o755)
+        packed = pack(name, make(), 0o755)
         _keep(self.context.store, key, packed)
         return packed
 

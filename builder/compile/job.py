@@ -15,7 +15,7 @@ from builder.model import Arch, ExternalTree, Package, Prebuilt, Recipe
 class Job:
     """What to compile, with what, into which folder.
 
-    `jobs` is the number of compile units at once; `sibling_versions` the version of every
+    `jobs` is the number of compile units at once; `sibling_versions` the version of each
     package of the recipe by its name; `cache` the compiler cache's environment.
     """
 

@@ -31,6 +31,13 @@ DRIVERS: Mapping[str, Driver] = {
     "flashinfer-python": flashinfer.build_python,
     "flashinfer-jit-cache": flashinfer.build_jit_cache,
 }
+NAMED: Mapping[str, tuple[str, ...]] = {
+    "flashinfer-python": (),
+    "flashinfer-jit-cache": ("flashinfer-python",),
+    "vllm": ("flashinfer-python", "flashinfer-jit-cache"),
+}
+"""Packages of the recipe whose exact versions a wheel names: a change of any other leaves it as it is."""
+
 SharesOf = Callable[[Job, Mapping[str, PatchedTree], Share], Shared]
 
 SHARES: Mapping[str, SharesOf] = {"vllm": vllm.compile_share, "flashinfer-jit-cache": flashinfer.compile_share}

@@ -7,6 +7,7 @@ steps came from the compiler cache: no compiler ran for it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
@@ -16,6 +17,8 @@ from builder.report import duration, size
 State = Literal["compiled", "hit", "link", "failed"]
 _SLACK = 0.25
 """Seconds that two clocks may differ: ninja takes a command's start from the file system."""
+_TRIAL = re.compile(r"cmTC_|CMakeScratch|CMakeTmp|CompilerId")
+"""Names that CMake gives to what it compiles to learn about a compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +290,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def _unfinished(left: Sequence[Step]) -> Iterator[Run]:
-    """Units that never came to an end: steps without a finished command."""
+    """Units that never came to an end: steps without a finished command, but for what configure tries out."""
     groups: dict[str, list[Step]] = {}
     for step in left:
-        groups.setdefault(step.object or step.unit, []).append(step)
+        name = step.object or step.unit
+        if not _TRIAL.search(name):
+            groups.setdefault(name, []).append(step)
     for target, steps in groups.items():
         start, end = min(step.start for step in steps), max(step.end for step in steps)
         yield Run("", target, steps[0].unit, "failed", start, end, tuple(steps))

@@ -61,6 +61,14 @@ def test_what_never_finished_is_shown_as_such() -> None:
     assert counts(found)["killed"] == ["csrc/a.cu"]
 
 
+def test_what_configure_tries_out_is_no_unit() -> None:
+    trials = [
+        "CMakeFiles/cmTC_40b24.dir/CMakeCXXCompilerABI.cpp.o",
+        "CMakeFiles/3.31/CompilerIdCUDA/CMakeCUDACompilerId.cu",
+    ]
+    assert timeline([], [step("x.cpp", 0, 1, made_for=name) for name in trials]).runs == ()
+
+
 def test_runs_at_the_same_time_have_slots_of_their_own_and_slots_are_used_again() -> None:
     found = timeline([made("a.cu", 0, 10), made("b.cu", 0, 4), made("c.cu", 4, 9)], [])
     assert {run.unit: run.slot for run in found.runs} == {"a.cu": 1, "b.cu": 2, "c.cu": 2}

@@ -81,8 +81,9 @@ def test_an_object_of_others_is_packed_as_it_is_and_not_taken_for_a_stripped_one
 ) -> None:
     finisher = Finisher(tmp_path, compilers, context)
     assert finisher.finished("a.so", b"object!").read() == b"object"
-    assert finisher.packed("a.so", b"object!").read() == b"object!"
-    assert finisher.packed("b.so", b"object!").read() == b"object!"
+    assert finisher.packed("a.so", "digest of an archive", lambda: b"object!").read() == b"object!"
+    assert finisher.packed("a.so", "digest of an archive", lambda: pytest.fail("read again")).read() == b"object!"
+    assert finisher.packed("a.so", "digest of another", lambda: b"another").read() == b"another"
     assert runs(tmp_path) == 1
 
 
