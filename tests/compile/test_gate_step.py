@@ -197,6 +197,18 @@ def test_a_waiting_one_ends_at_once_and_leaves_no_claim(bench: Bench) -> None:
     assert [path.name for path in bench.gate.iterdir()] == ["lock"]
 
 
+def test_one_that_waits_to_be_tried_again_ends_at_once(bench: Bench) -> None:
+    process = bench.start(bench.program("import os\nos.kill(os.getpid(), 9)\n"))
+    with bench.ticket(Step(asked=9e9, expected=1, running=True, start=time.time())).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        while not bench.steps():
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.terminate()
+        assert ended(process) == 128 + signal.SIGTERM
+    assert len(bench.steps()) == 1
+
+
 def test_when_the_one_that_started_it_dies_the_program_is_ended(bench: Bench) -> None:
     program = bench.program("import os\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
     start = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]

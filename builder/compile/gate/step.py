@@ -22,6 +22,9 @@ _TICK = 0.1
 _SHORT_TICK = 0.02
 """Seconds between looks at memory, when there is plenty and when there is not: cicc takes up to 1 GB a second."""
 
+_PATIENCE = 1.0
+"""Seconds that a program has to end when nobody waits for what it makes."""
+
 
 class Ended:
     """How a child ended: its wait status, CPU seconds, peak bytes, and who killed it (`gate`, `kernel`, nobody)."""
@@ -64,15 +67,15 @@ class Gate:
             attempt += 1
             self._again(ended)
         self._queue.leave()
-        if ended.killed:
+        if ended.killed and not self._signal:
             say(f"{self._task.tool} of {self._task.unit} was killed for memory at {ended.peak} bytes, running alone")
         return ended.status
 
     def _wait(self) -> None:
         while not self._admitted():
             self._tokens.give()
-            if os.getppid() != self._parent:
-                os._exit(1)
+            if self._signal or os.getppid() != self._parent:
+                os._exit(128 + self._signal)
             time.sleep(_TICK)
         self._tokens.take()
 
@@ -110,7 +113,8 @@ class Gate:
         doing = "go"
         while not poller.poll((_TICK if self._ample else _SHORT_TICK) * 1000):
             if os.getppid() != self._parent:
-                self._pass_on(signal.SIGTERM, None)
+                self._pass_on(signal.SIGKILL if self._signal else signal.SIGTERM, None)
+                time.sleep(_PATIENCE)
             elif doing != "yield":
                 doing = self._brake(child, doing)
         os.close(end)
