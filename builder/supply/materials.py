@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from builder.errors import InspectError, WheelError
 
 RECORD_NAME = "spark-wheels.json"
@@ -22,7 +24,7 @@ RECORD_NAME = "spark-wheels.json"
 APPLIED = frozenset({"clean", "offset"})
 """States of a patch that changed the tree; the others found their work done by upstream."""
 
-_READABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+_READABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
 _FORGES = {"github.com": "github", "bitbucket.org": "bitbucket"}
 _GIT = re.compile(r"https?://(?P<host>[^/]+)/(?P<path>[^?#]+?)(?:\.git)?/?")
 
@@ -57,11 +59,23 @@ def read_record(data: bytes, where: str) -> Mapping[str, Any]:
     """A build record's JSON; raises WheelError when it is none."""
     try:
         record = json.loads(data)
-        _ = record["package"]["name"], record["package"]["version"], record["recipe"]["name"]
-        materials(record)
+        _check_words(record)
     except _READABLE as error:
         raise damaged(where, error) from error
     return record  # type: ignore[no-any-return]
+
+
+def _check_words(record: Mapping[str, Any]) -> None:
+    """Names, versions, digests and the patches' headers are texts. Raises TypeError and the like."""
+    package, recipe = record["package"], record["recipe"]
+    Version(package["version"])
+    said = [package["name"], package["version"], recipe["name"], recipe["digest"], record["builder"]]
+    said += [*package["components"], *record["target"]["cuda_arch"]]
+    for patch in record["patches"]:
+        said += [patch["origin"], patch["description"], *patch["bugs"]]
+    for each in materials(record):
+        said += [each.name, each.version, each.uri, *(word for pair in each.digests for word in pair)]
+    " ".join(said)
 
 
 def record_in(wheel: Path) -> Mapping[str, Any] | None:

@@ -68,7 +68,7 @@ def facts_in(data: bytes) -> dict[str, str]:
             raise ValueError("it is no CycloneDX document")
         root = document["metadata"]["component"]
         return {"wheel": root["purl"], **_lineage(root), **dict(_told(document))}
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
@@ -235,7 +235,7 @@ def _facts(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
             digests += [(name, own[name]) for name in ("gitCommit", "gitTree") if name in own]
             uri = component.get("purl") or next((each["url"] for each in component.get("externalReferences", ())), "")
             fact = Material(own["material"], "", component.get("version", ""), uri, tuple(digests)).fact
-            yield own["material"], f"{fact} {uri}"
+            yield str(own["material"]), f"{fact} {uri}"
         yield from _facts(component.get("components", ()))
 
 

@@ -109,7 +109,7 @@ def read_statement(data: bytes) -> Statement:
             materials=tuple(_materials(definition["resolvedDependencies"])),
             builder=str(details["builder"]["id"]),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it lacks or misplaces something ({type(error).__name__}: {error})") from error
 
 
@@ -136,7 +136,8 @@ def _materials(resources: Iterable[Mapping[str, Any]]) -> Iterable[Material]:
         notes = each["annotations"]
         digests = {**each.get("digest", {}), **{name: notes[name] for name in _NOTED if name in notes}}
         pairs = tuple((str(name), str(value)) for name, value in sorted(digests.items()))
-        yield Material(str(notes["kind"]), str(each["name"]), notes.get("version", ""), each.get("uri", ""), pairs)
+        words = (notes["kind"], each["name"], notes.get("version", ""), each.get("uri", ""))
+        yield Material(*map(str, words), pairs)
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from builder.errors import UsageError, WheelError
 from builder.model import Finding, Package, Recipe
 from builder.recipe import load
+from builder.report import counted
 from builder.store import sha256_of
 from builder.supply import (
     RECORD_NAME,
@@ -42,7 +44,7 @@ _FOLLOWS = ("result", "sdist")  # of a tree that is the sdist's
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One wheel with its statement, who signed it (if asked), and what contradicts it."""
+    """One wheel with its statement, who signed it (if that was asked and holds), and what contradicts it."""
 
     wheel: Path
     statement: Statement | None
@@ -89,9 +91,9 @@ def check(wheel: Path, paper: Path, recipe: Recipe | None, root: Path, options: 
     found = [*_subject(said, wheel, paper), *_against_record(said, wheel)]
     if recipe is not None:
         found += _against_recipe(said, recipe, root)
-    if "identity" in options:
-        found += _signed(wheel, paper, options)
-    return Checked(wheel, said, options.get("identity", ""), tuple(found))
+    faults = list(_signed(wheel, paper, options)) if "identity" in options else []
+    signer = "" if faults else options.get("identity", "")
+    return Checked(wheel, said, signer, (*found, *faults))
 
 
 def _pairs(place: str, words: Sequence[str]) -> list[tuple[Path, Path]]:
@@ -141,6 +143,9 @@ def _against_record(said: Statement, wheel: Path) -> Iterator[Finding]:
         message = f"it is for {said.package} of recipe {said.recipe}, the record for {own[1]} of {own[0]['name']}"
         yield Finding("build-record", RECORD_NAME, message, _AGAIN)
     told = {m.key: m for m in said.materials if m.kind != "lock"}
+    twice = [m.key for m, other in pairwise(sorted(said.materials, key=lambda m: m.key)) if m.key == other.key]
+    for key in twice:
+        yield Finding("build-record", key, "the statement names it twice", _AGAIN)
     for key, wanted, found in _differences({m.key: m for m in materials(record)}, told):
         yield Finding("build-record", key, f"the statement says {found}, the record in the wheel {wanted}", _AGAIN)
 
@@ -220,7 +225,7 @@ def _document(checked: Checked) -> dict[str, Any]:
         "sha256": said.sha256 if said else "",
         "recipe": said.recipe if said else "",
         "builder": said.builder if said else "",
-        "signed_by": checked.signer if not checked.findings else "",
+        "signed_by": checked.signer,
         "materials": [{"kind": m.kind, "name": m.name, "fact": m.fact} for m in (said.materials if said else ())],
         "findings": [
             {"rule": f.rule, "where": f.where, "message": f.message, "remedy": f.remedy} for f in checked.findings
@@ -230,12 +235,18 @@ def _document(checked: Checked) -> dict[str, Any]:
 
 def _text(checked: Checked) -> Iterable[str]:
     count, said = len(checked.findings), checked.statement
-    verdict = "agrees" if not count else f"{count} finding" + "s" * (count != 1)
+    verdict = counted(count, "finding") if count else "agrees"
     yield f"{checked.wheel.name}: {verdict}"
     if said is not None:
-        signed = f"signed by {checked.signer}" if checked.signer else "not asked who signed it: identity=WHO asks"
-        yield f"  {said.package} of recipe {said.recipe}, built by {said.builder}; {signed}"
-        yield f"  {len(said.materials)} materials named"
+        yield f"  {said.package} of recipe {said.recipe}, built by {said.builder}; {_signer(checked)}"
+        yield f"  {counted(len(said.materials), 'material')} named"
     for each in checked.findings:
         yield f"  - {each.rule}: {each.where}: {each.message}"
         yield f"      {each.remedy}"
+
+
+def _signer(checked: Checked) -> str:
+    if checked.signer:
+        return f"signed by {checked.signer}"
+    wrong = any(each.rule == "signature" for each in checked.findings)
+    return "its signature does not hold" if wrong else "not asked who signed it: identity=WHO asks"

@@ -201,6 +201,13 @@ def test_what_is_no_statement(context: Context, out: Path, data: bytes) -> None:
     assert findings(context, path, recipe="aeon7") == [("provenance", f"{path}{SUFFIX}")]
 
 
+def test_what_is_named_twice(context: Context, out: Path) -> None:
+    path = shipped(out)
+    edit(path, lambda said: _dependency(said, "lock").update(name="x", annotations={"kind": "commit"}))
+    edit(path, lambda said: _dependency(said, "commit").update(name="x"))
+    assert ("build-record", "commit x") in findings(context, path)
+
+
 def test_a_wheel_without_its_statement(context: Context, out: Path) -> None:
     path = wheel(out)
     assert findings(context, path) == [("provenance", f"{path}{SUFFIX}")]

@@ -73,6 +73,10 @@ def test_another_signer_than_the_named_one(context: Context, shipped: Path, opti
     (fault,), file = ask(context, shipped, **options)
     assert says in fault
     assert file["signed_by"] == ""
+    trust = {"trust": str(shipped.parents[1] / "trusted_root.json")}
+    text = run_verb([], {"provenance": str(shipped), "identity": WHO, **trust, **options}, context, ROOT)[1]
+    assert "its signature does not hold" in text
+    assert "signed by" not in text.split("findings")[0].split("  - ")[0]
 
 
 def test_another_sigstore_than_the_trusted_one(context: Context, shipped: Path, tmp_path: Path) -> None:
