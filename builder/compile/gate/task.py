@@ -13,6 +13,9 @@ _ENDINGS = {
     "ptxas": (".ptx",),
     "cc1plus": (".cc", ".cpp", ".cxx", ".C", ".ii", ".cu"),
 }
+_NAMES = {"-o", "-dumpbase", "--orig_src_file_name", "--orig_src_path_name"}
+"""Options whose value names a file that is not read."""
+
 _GUESS = {"cicc": (600, 180), "cudafe++": (150, 135), "ptxas": (100, 45), "cc1plus": (100, 130)}
 """A step that nobody has measured: MB, and bytes for each byte of its input, by what vLLM's units take."""
 
@@ -41,9 +44,9 @@ def unit_of(name: str) -> str:
 
 def _input_of(tool: str, args: list[str]) -> str:
     """The file that is compiled; empty when the run compiles nothing (`--version`)."""
-    after = {args[n + 1] for n, flag in enumerate(args[:-1]) if flag in {"-o", "-dumpbase"}}
-    files = [arg for arg in args if arg.endswith(_ENDINGS.get(tool, ())) and not arg.startswith("-")]
-    named = [file for file in files if file not in after and os.path.isfile(file)]  # noqa: PTH113
+    endings, before = _ENDINGS.get(tool, ()), ["", *args]
+    files = [arg for flag, arg in zip(before, args, strict=False) if arg.endswith(endings) and flag not in _NAMES]
+    named = [file for file in files if os.path.isfile(file)]  # noqa: PTH113
     return named[-1] if named else ""
 
 
