@@ -107,12 +107,14 @@ def _driver(package: Package) -> Driver:
     return DRIVERS[package.name]
 
 
-def _versions(recipe: Recipe) -> dict[str, str]:
-    return {each.name: local_version(recipe, each) for each in recipe.packages}
+def _versions(recipe: Recipe, package: Package) -> dict[str, str]:
+    """The package's own version, and those that its wheel may name."""
+    named = {package.name, *NAMED.get(package.name, ())}
+    return {each.name: local_version(recipe, each) for each in recipe.packages if each.name in named}
 
 
 def _job(order: Order, out: Path, context: Context) -> Job:
-    versions = _versions(order.recipe)
+    versions = _versions(order.recipe, order.package)
     return Job(
         recipe=order.recipe,
         package=order.package,
@@ -176,4 +178,4 @@ def _content(
     code = {str(path.relative_to(_CODE.parent)): path.read_text(encoding="utf-8") for path in paths}
     parts = [*vendored(recipe, package, trees), *(external.tree for external in externals)]
     tree, asked_for = trees[package.source or package.name].tree, asked(recipe, package)
-    return key_of([asked_for, tree, parts, toolchain, _versions(recipe), code, __version__])
+    return key_of([asked_for, tree, parts, toolchain, _versions(recipe, package), code, __version__])
