@@ -1,6 +1,6 @@
 """Holds the gate against plain ninja under a memory limit in which plain ninja's compilers are killed.
 
-    python benchmarks/memory.py [--store PATH] [--big N] [--small N] [--rounds N]
+    python -m benchmarks.memory [--store PATH] [--big N] [--small N] [--rounds N]
 
 Needs a writable memory cgroup (version 1 or 2) and the smoke recipe's toolchain, which it fetches if need be. The units
 are generated: tables of constants, a few large and many small, because they take a gigabyte within seconds where a
