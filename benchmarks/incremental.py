@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
     with laboratory(options) as lab:
         checkout, store = lab.checkout("one"), lab.store("store")
         first = _told("from empty folders and an empty cache", lab.build(checkout, store, recipe))
-        _told("nothing changed (aim: < 1 s)", lab.build(checkout, store, recipe))
+        say(f"nothing changed (aim: < 1 s): {lab.build(checkout, store, recipe).seconds:.2f} s")
         _python_only(lab, checkout, store, recipe)
         _one_cu(lab, checkout, store, recipe, package, source, first)
         _elsewhere(lab, store, recipe, package, source)
@@ -47,7 +47,8 @@ def _python_only(lab: Lab, checkout: Path, store: Path, recipe: str) -> None:
 def _one_cu(lab: Lab, checkout: Path, store: Path, recipe: str, package: str, source: str, first: Built) -> None:
     expected = _including(lab, package, source)
     lab.edit(checkout, store, source, lambda text: text + CODE, package)
-    again = _told(f"{source} changed", lab.build(checkout, store, recipe))
+    # vLLM's wheel names FlashInfer's version, and its own does not change with it: the first index would refuse it.
+    again = _told(f"{source} changed", lab.build(checkout, store, recipe, f"index={lab.folder / 'index'}"))
     compiled = again.document["units"]["compiled"]
     say(f"    units that include it by ninja's own deps: {len(expected)}; compiled: {compiled}")
     say(f"    a rebuild without a cache: {first.seconds:.1f} s; ratio {first.seconds / again.seconds:.1f}")
