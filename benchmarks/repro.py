@@ -12,6 +12,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -74,13 +75,14 @@ def _second(lab: Lab, recipe: str, user: str) -> Built:
 
 
 def _other_user(name: str) -> list[str]:
-    """The words that make a command that user's, where we are root; it may read what root may, and write nothing."""
+    """The words that make a command that user's; none where we are not root, or our Python is hidden from others."""
     tool = shutil.which("setpriv")
     if os.geteuid() != 0 or tool is None:
         return []
     account = pwd.getpwnam(name)
-    caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    return [tool, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", *caps]
+    words = [tool, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+    done = subprocess.run([*words, sys.executable, "-c", ""], capture_output=True, check=False)
+    return words if done.returncode == 0 else []
 
 
 def _give(lab: Path, place: Path, root: Path, who: pwd.struct_passwd) -> None:

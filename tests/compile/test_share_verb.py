@@ -44,7 +44,7 @@ def test_the_summary_names_the_units_and_the_next_step() -> None:
     assert "vllm: 2 of 9 units" in text
     assert "_C/b.o" in text
     assert "flashinfer-python: nothing to compile" in text
-    assert "1 hits (25%), 3 misses" in text
+    assert "1 hit (25%), 3 misses" in text
     assert "largest step 2.00 GB" in text
     assert "tried again: csrc/a.cu" in text
     assert "without shard=" in text
