@@ -9,7 +9,10 @@ mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
 magic="\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00"
 mask="\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff"
 printf "%s" ":arm64:M::$magic:$mask:/usr/bin/qemu-aarch64-static:F" > /proc/sys/fs/binfmt_misc/register
-mkdir -p "$root/proc" "$root/dev" "$root/tmp"
+mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-exec chroot "$root" "$@"' sh "$@"
+mount --rbind /sys "$root/sys"
+set +e
+chroot "$root" "$@"  # not as the first process of its namespace, whom fatal signals do not reach
+exit $?' sh "$@"
