@@ -136,8 +136,8 @@ def _materials(resources: Iterable[Mapping[str, Any]]) -> Iterable[Material]:
         notes = each["annotations"]
         digests = {**each.get("digest", {}), **{name: notes[name] for name in _NOTED if name in notes}}
         pairs = tuple((str(name), str(value)) for name, value in sorted(digests.items()))
-        words = (notes["kind"], each["name"], notes.get("version", ""), each.get("uri", ""))
-        yield Material(*map(str, words), pairs)
+        kind, name = str(notes["kind"]), str(each["name"])
+        yield Material(kind, name, str(notes.get("version", "")), str(each.get("uri", "")), pairs)
 
 
 def _run(run: Run) -> dict[str, Any]:

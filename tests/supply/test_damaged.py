@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,8 +89,7 @@ def test_a_statement_is_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b"\xff", b"{", b"", b'"' + b"x" * 10])
-def test_bytes_that_are_no_json_of_ours(tmp_path: Path, data: bytes) -> None:
-    assert tmp_path
+def test_bytes_that_are_no_json_of_ours(data: bytes) -> None:
     with pytest.raises(WheelError):
         read_record(data, "there")
     for read in (facts_in, read_statement):
