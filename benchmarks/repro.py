@@ -81,7 +81,8 @@ def _other_user(name: str) -> list[str]:
         return []
     account = pwd.getpwnam(name)
     words = [tool, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-    done = subprocess.run([*words, sys.executable, "-c", ""], capture_output=True, check=False)
+    # Through another program: the first one is still found with root's rights.
+    done = subprocess.run([*words, "env", sys.executable, "-c", ""], capture_output=True, check=False)
     return words if done.returncode == 0 else []
 
 
