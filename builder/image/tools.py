@@ -88,7 +88,8 @@ def leavings(tool: str, job: Job) -> list[list[str]]:
     if tool == "docker":
         return []
     start = [tool, *_storage(job)]
-    return [[*start, "rm", "--all"], [*start, "rmi", "--all", "--force"]]
+    mounted = str(job.storage / "root" / "overlay")  # stays a mount of itself when a build was interrupted
+    return [[*start, "rm", "--all"], [*start, "rmi", "--all", "--force"], ["umount", mounted]]
 
 
 def _storage(job: Job) -> Sequence[str]:
