@@ -20,7 +20,7 @@ from builder.context import Context
 from builder.errors import CompileError, SourceError
 from builder.fetch import fetch
 from builder.model import ExternalTree, LockedFile, Package, PatchedTree, Recipe, Wheel
-from builder.recipe import local_version
+from builder.recipe import NAMED, local_version
 from builder.store import Store, key_of
 from builder.supply import CODE, asked
 
@@ -31,12 +31,6 @@ DRIVERS: Mapping[str, Driver] = {
     "flashinfer-python": flashinfer.build_python,
     "flashinfer-jit-cache": flashinfer.build_jit_cache,
 }
-NAMED: Mapping[str, tuple[str, ...]] = {
-    "flashinfer-python": (),
-    "flashinfer-jit-cache": ("flashinfer-python",),
-    "vllm": ("flashinfer-python", "flashinfer-jit-cache"),
-}
-"""Packages of the recipe whose exact versions a wheel names: a change of any other leaves it as it is."""
 
 SharesOf = Callable[[Job, Mapping[str, PatchedTree], Share], Shared]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from builder.recipe.label import local_version
+from builder.recipe.label import NAMED, local_version
 from builder.recipe.load import digest, known, load
 from builder.recipe.lock import Want, for_role, lock_text, locked, make_lock, read_lock, read_wants, write_lock
 from builder.recipe.schema import json_schema, schema_text
 
 __all__ = [
+    "NAMED",
     "Want",
     "digest",
     "for_role",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 
 from packaging.version import Version
 
@@ -11,9 +12,16 @@ from builder.errors import RecipeError
 from builder.model import Package, Recipe
 from builder.store import key_of
 
+NAMED: Mapping[str, tuple[str, ...]] = {
+    "flashinfer-python": (),
+    "flashinfer-jit-cache": ("flashinfer-python",),
+    "vllm": ("flashinfer-python", "flashinfer-jit-cache"),
+}
+"""Packages of the recipe whose exact versions a wheel names: a change of any other leaves it as it is."""
+
 
 def local_version(recipe: Recipe, package: Package) -> str:
-    """`0.20.0+aeon7.1.p1a2b3c4d`: changes with the series, the components, the archs and the toolchain.
+    """`0.20.0+aeon7.1.p1a2b3c4d`: changes with the series, the components, the archs, the toolchain and what it names.
 
     A package with a `source` carries that package's whole version and a hash of its own
     (`….p1a2b3c4d.c5e6f7a8b`), because FlashInfer accepts a module cache only when its version
@@ -34,8 +42,16 @@ def _content(recipe: Recipe, package: Package) -> str:
         [str(arch) for arch in recipe.target.cuda_arch],
         recipe.toolchain.cuda,
         recipe.toolchain.torch,
+        package.requires,
+        [local_version(recipe, each) for each in _named(recipe, package)],
     )
     return key_of(parts)[:8]
+
+
+def _named(recipe: Recipe, package: Package) -> list[Package]:
+    """The packages that its wheel names, but for its source, whose version it carries anyway."""
+    names = [name for name in NAMED.get(package.name, ()) if name != package.source]
+    return [each for each in recipe.packages if each.name in names]
 
 
 def _segments(name: str) -> str:

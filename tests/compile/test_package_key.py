@@ -1,8 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from builder.compile.package import DRIVERS, NAMED, _versions
-from builder.recipe import load
+from builder.compile.package import DRIVERS, _versions
+from builder.recipe import NAMED, load
 
 ROOT = Path(__file__).parents[2]
 

@@ -53,6 +53,7 @@ CHANGES: list[Callable[[Recipe, Package], tuple[Recipe, Package]]] = [
     lambda r, p: (r, dataclasses.replace(p, patch_digests=("f" * 64,))),
     lambda r, p: (r, dataclasses.replace(p, components=("_C",))),
     lambda r, p: (r, dataclasses.replace(p, prebuilt=Prebuilt("w", "a" * 64, ("f",), "why"))),
+    lambda r, p: (r, dataclasses.replace(p, requires=("flashinfer-cubin==0.6.8",))),
     lambda r, p: (dataclasses.replace(r, revision=2), p),
     lambda r, p: (dataclasses.replace(r, name="other"), p),
     lambda r, p: (dataclasses.replace(r, target=dataclasses.replace(r.target, cuda_arch=(Arch(12, 0, "f"),))), p),
@@ -72,3 +73,15 @@ def test_a_module_cache_starts_with_the_version_that_it_serves(root: Path) -> No
     recipe = load("good", root)
     served = local_version(recipe, recipe.package("flashinfer-python"))
     assert local_version(recipe, recipe.package("flashinfer-jit-cache")).startswith(f"{served}.c")
+
+
+@pytest.mark.parametrize("name", ["flashinfer-python", "flashinfer-jit-cache"])
+def test_a_wheel_that_names_another_changes_with_it(root: Path, name: str) -> None:
+    recipe = load("good", root)
+    packages = tuple(
+        dataclasses.replace(p, patch_digests=("f" * 64,), components=("m",)) if p.name == name else p
+        for p in recipe.packages
+    )
+    changed = dataclasses.replace(recipe, packages=packages)
+    vllm = recipe.package("vllm")
+    assert local_version(changed, vllm) != local_version(recipe, vllm)
