@@ -39,6 +39,7 @@ class UnitWatch:
     configure: list[str] = field(default_factory=list)
     _started: float = 0.0
     _spent: float = 0.0
+    _known: int = 0
     _in_failure: bool = False
 
     def __call__(self, line: str) -> None:
@@ -63,17 +64,21 @@ class UnitWatch:
         self._in_failure = False
         self._started = self._started or time.monotonic()
         self.done, self.total = done, total
-        self._spent += self.expected.get(_source(text), 0.0)
+        cost = self.expected.get(_source(text))
+        self._known, self._spent = self._known + (cost is not None), self._spent + (cost or 0.0)
         shown = f"{self.what}: unit {done} of {total}, {_short(text)}"
         self.report.progress(done, total, shown, self._remaining(time.monotonic() - self._started))
 
     def _remaining(self, elapsed: float) -> float | None:
-        """Seconds left, from what the finished units cost and what the others are known to cost."""
+        """Seconds left, from what the finished units cost and what the others are known to cost.
+
+        A build that goes on has fewer units left than are not seen yet: those count as the others' mean.
+        """
         if self.done == self.total:
             return 0.0
-        whole = sum(self.expected.values())
-        if self._spent and whole > self._spent:
-            return elapsed * (whole - self._spent) / self._spent
+        rest, unseen = sum(self.expected.values()) - self._spent, len(self.expected) - self._known
+        if self._spent and unseen:
+            return elapsed / self._spent * rest * min(1.0, (self.total - self.done) / unseen)
         return elapsed / (self.done - 1) * (self.total - self.done) if self.done > 1 else None
 
     def error(self, log: str) -> CompileError:

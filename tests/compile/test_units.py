@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from builder.compile.units import UnitWatch
 from builder.report import Report
 
@@ -52,6 +54,13 @@ def test_a_configure_error_is_quoted() -> None:
     error = str(watch(text).error("l"))
     assert "no unit failed" in error
     assert "Unable to find python" in error
+
+
+def test_a_build_that_goes_on_has_less_left_than_all_that_was_not_seen() -> None:
+    expected = {f"csrc/{number}.cu": 10.0 for number in range(10)}
+    seen = UnitWatch(Report(quiet=True), "vllm", expected=expected)
+    seen("[1/3] Building CUDA object CMakeFiles/_C.dir/csrc/7.cu.o")
+    assert seen._remaining(10.0) == pytest.approx(20.0)
 
 
 def test_the_time_left_is_weighed_by_what_units_are_known_to_cost() -> None:
