@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from builder.compile.host import AS_NAMED
 from builder.compile.toolchain import Toolchain
 
 
@@ -23,9 +24,12 @@ def cmake_toolchain(toolchain: Toolchain) -> str:
 
 
 def cmake_arguments(toolchain: Toolchain) -> dict[str, str]:
-    """CMake variables, beside the toolchain file, that find the target's torch and CUDA."""
+    """CMake variables, beside the toolchain file, that find the target's torch and CUDA, and name headers steadily."""
     home = toolchain.cuda_home
     return {
+        "CMAKE_C_FLAGS": AS_NAMED,
+        "CMAKE_CXX_FLAGS": AS_NAMED,
+        "CMAKE_CUDA_FLAGS": f"-Xcompiler={AS_NAMED}",
         "Torch_DIR": str(toolchain.torch_dir / "share/cmake/Torch"),
         "Caffe2_DIR": str(toolchain.torch_dir / "share/cmake/Caffe2"),
         "CUDA_TOOLKIT_ROOT_DIR": str(home),

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from builder.compile.ahead import audit, told
+from builder.compile.host import AS_NAMED
 from builder.compile.job import Job
 from builder.compile.native import Left
 from builder.compile.pep517 import build_wheel
@@ -89,8 +90,8 @@ def _environment(job: Job) -> dict[str, str]:
         toolchain.environment()
         | {
             "FLASHINFER_CUDA_ARCH_LIST": str(job.first_arch),
-            "FLASHINFER_NVCC": f"{sccache} {toolchain.cuda_home}/bin/nvcc",
-            "CXX": f"{sccache} {toolchain.compilers.cxx}",
+            "FLASHINFER_NVCC": f"{sccache} {toolchain.cuda_home}/bin/nvcc -Xcompiler={AS_NAMED}",
+            "CXX": f"{sccache} {toolchain.compilers.cxx} {AS_NAMED}",
             "CC": str(toolchain.compilers.cxx),
             "FLASHINFER_WORKSPACE_BASE": str(canonical_root() / "src"),
             "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1",  # it would compile against a loaded torch

@@ -17,6 +17,10 @@ from builder.context import Context
 from builder.errors import ToolchainError
 from builder.run import tool_environment
 
+AS_NAMED = "-fno-canonical-system-headers"
+"""GCC's flag to name headers as they were asked for. Else it follows links where that makes the name shorter, and the
+store's place would get into objects (by `__FILE__`) and into the cache's keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compilers:
