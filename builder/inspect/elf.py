@@ -176,7 +176,8 @@ def code_sections(elf: Elf) -> CodeSections:
     order = np.argsort(rows["offset"], kind="stable")
     rows, chosen = rows[order], chosen[order]
     starts, sizes = rows["offset"].astype(np.int64), rows["size"].astype(np.int64)
-    if len(rows) and (int(starts.min()) < 0 or int(sizes.min()) < 0 or int((starts + sizes).max()) > len(elf.data)):
+    ends = starts + sizes  # which wraps round where a size is absurd
+    if len(rows) and (int(min(starts.min(), sizes.min(), ends.min())) < 0 or int(ends.max()) > len(elf.data)):
         raise _bad("code lies outside the file", elf.where)
     entries = _entry_names(elf)
     return CodeSections(tuple(entries.get(index) for index in chosen.tolist()), starts, sizes)

@@ -249,3 +249,16 @@ def test_metadata_in_another_encoding_under_a_name_that_is_none(tmp_path: Path, 
     found = inspect_path(path)
     assert "wheel-name" in {finding.rule for finding in found.findings}
     json.dumps(to_json([found], details=True))
+
+
+@pytest.mark.parametrize("size", [(1 << 63) - 16, (1 << 63) - 1, 1 << 63, (1 << 64) - 16])
+def test_code_of_an_absurd_size_lies_outside_the_file(size: int) -> None:
+    data = bytearray(SEEDS["mma_sm_121a.cubin"])
+    table, each, count = (int.from_bytes(data[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+    for header in range(table, table + each * count, each):
+        kind, flags = struct.unpack_from("<4xIQ", data, header)
+        if kind == 1 and flags & 4:
+            struct.pack_into("<Q", data, header + 32, size)
+    error = outcome(lambda: read("x.cubin", bytes(data)))
+    assert error is not None
+    assert "outside the file" in error.what
