@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from builder.compile.gate.memory import Memory
-
 
 def job_count(asked: str) -> int:
     """Steps that run at once: `auto` is every core, or a number of at least 1. Memory is the gate's matter."""
@@ -35,8 +33,3 @@ def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return max(1, min(own, int(most) // int(period)))
     except (OSError, ValueError):
         return own
-
-
-def available_memory() -> int:
-    """Bytes that new processes may use: MemAvailable (not MemFree), or less under a cgroup's limit."""
-    return Memory().now()[0]
