@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import inspect
 import itertools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -229,3 +231,43 @@ def test_a_12_1_device_asks_for_the_sm100_form_of_the_state_update(flashinfer: F
     function = extract(path, "_get_module", given=given | {"functools": functools})["_get_module"]
     function(*"abcdefghij", 12)
     assert asked == ["_sm100"]
+
+
+# -- the launchers of a mixture of experts -----------------------------------------------------------
+
+
+def launchers(files: FileOf, device: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What upstream's generator, run whole but without its package, writes for the module of a device."""
+    here = "flashinfer/jit/gemm/cutlass"
+    folder = files(f"{here}/generate_kernels.py").parent
+    files(f"{here}/cutlass_library.py")
+    parents = ("moe", "moe.jit", "moe.jit.cpp_ext", "moe.jit.gemm", "moe.jit.gemm.cutlass")
+    for name in parents:
+        module = ModuleType(name)
+        module.__path__ = [str(folder)] if name == parents[-1] else []
+        module.__dict__["is_cuda_version_at_least"] = lambda _: True
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("cutlass_library", "generate_kernels"):
+        monkeypatch.delitem(sys.modules, f"{parents[-1]}.{name}", raising=False)
+    generator = importlib.import_module(f"{parents[-1]}.generate_kernels")
+    generator.generate_gemm_operations(work, f"{device};{device}-real")
+    return {str(path.relative_to(work)): path.read_bytes() for path in work.rglob("*.cu")}
+
+
+@pytest.mark.parametrize("device", ["120", "100", "103", "89", "90"])
+def test_hoppers_launchers_are_made_for_hopper_alone(
+    flashinfers: dict[str, FileOf], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {name: launchers(files, device, tmp_path / name, monkeypatch) for name, files in flashinfers.items()}
+    hopper = {path for path in made["upstream"] if "_sm90_" in path}
+    assert hopper
+    left_out = set() if device == "90" else hopper
+    assert made["series"] == {path: text for path, text in made["upstream"].items() if path not in left_out}
+    if device == "120":
+        assert (len(made["upstream"]), len(made["series"])) == (62, 14)
+
+
+def test_no_source_of_the_module_names_what_is_left_out(flashinfer: FileOf) -> None:
+    sources = flashinfer("flashinfer/jit/fused_moe.py").read_text()
+    assert "moe_gemm" in sources
+    assert "fpA_intB" not in sources
