@@ -15,7 +15,6 @@ Header walks touch headers only, so a mapped file's payloads are never paged in 
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from builder.errors import InspectError
+from builder.inspect.room import Room
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
@@ -35,7 +35,6 @@ _ENTRY = struct.Struct("<HHIQI")
 _KINDS = {1: "ptx", 2: "sass"}
 _LZ4, _ZSTD, _A, _F = 0x2000, 0x8000, 0x10_0000, 0x20_0000
 _SLACK, _RATIO, _CEILING = 1 << 16, 256, (1 << 31) - 1
-_KEPT = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,8 @@ def entries(section: memoryview, where: str = "") -> Iterator[Entry]:
         offset, container = _next_container(section, end, where), container + 1
 
 
-class Room(threading.local):
-    """A thread's own decompressor, and memory that one image after another is unpacked into.
-
-    Fresh pages for each image would cost as much time as unpacking it. Large images get memory of their own, which
-    comes in huge pages.
-    """
-
-    def __init__(self) -> None:
-        self._kept = np.empty(_KEPT, np.uint8).data
+class Unpacker(Room):
+    """A thread's own room for images, and its decompressor."""
 
     @cached_property
     def zstd(self) -> ZstdDecompressor:
@@ -86,12 +78,8 @@ class Room(threading.local):
 
         return ZstdDecompressor()
 
-    def of(self, size: int) -> memoryview:
-        """`size` bytes that are good until the thread asks again."""
-        return self._kept[:size] if size <= _KEPT else np.empty(size, np.uint8).data
 
-
-def unpack(entry: Entry, where: str = "", room: Room | None = None) -> bytes | memoryview:
+def unpack(entry: Entry, where: str = "", room: Unpacker | None = None) -> bytes | memoryview:
     """The entry's plain bytes; a plain payload is returned as it lies, without a copy.
 
     With `room`, they may lie there and last until this thread unpacks the next entry into it. Raises InspectError
@@ -101,10 +89,10 @@ def unpack(entry: Entry, where: str = "", room: Room | None = None) -> bytes | m
         return entry.payload
     if entry.plain > min(_SLACK + _RATIO * entry.size, _CEILING):
         raise _bad(f"a {entry.size} B payload claims to unpack to {entry.plain} B", entry.offset, where)
-    return _decompress(entry, where, room or Room())
+    return _decompress(entry, where, room or Unpacker())
 
 
-def _decompress(entry: Entry, where: str, room: Room) -> bytes | memoryview:
+def _decompress(entry: Entry, where: str, room: Unpacker) -> bytes | memoryview:
     import zstandard
     from lz4.block import LZ4BlockError, decompress  # type: ignore[attr-defined]
 
@@ -120,7 +108,7 @@ def _decompress(entry: Entry, where: str, room: Room) -> bytes | memoryview:
     return data
 
 
-def _zstd(entry: Entry, said: int, room: Room) -> bytes | memoryview:
+def _zstd(entry: Entry, said: int, room: Unpacker) -> bytes | memoryview:
     """`said` is the size that the frame names, -1 for none: then only a decompressor with a limit is safe."""
     if said == entry.plain:
         data = room.of(said)

@@ -12,6 +12,7 @@ from pathlib import Path
 from builder.errors import InspectError
 from builder.inspect.facts import FileFacts, Level, ObjectFacts
 from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
+from builder.inspect.room import Room
 from builder.inspect.work import mapped, sha256, share, workers
 from builder.inspect.zips import Archive, Member, open_archive
 from builder.model import Finding
@@ -68,9 +69,10 @@ def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
 def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor) -> FileFacts:
     """Large binaries go first: the cores have work with them while this thread reads the texts."""
     binaries: dict[Member, Future[_Binary]] = {}
+    room = Room()
     for member in sorted(archive.members, key=lambda member: -member.packed):
         if is_object(member.name, archive.head(member, HEAD)):
-            binaries[member] = pool.submit(_binary, archive, member, asked)
+            binaries[member] = pool.submit(_binary, archive, member, asked, room)
     others = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
     batches = [pool.submit(_digests, archive, others[at : at + _BATCH]) for at in range(0, len(others), _BATCH)]
     from builder.inspect.wheel import check_digest, describe
@@ -100,8 +102,8 @@ class _Binary:
     digest: bytes
 
 
-def _binary(archive: Archive, member: Member, asked: Asked) -> _Binary:
-    data = archive.read(member)
+def _binary(archive: Archive, member: Member, asked: Asked, room: Room) -> _Binary:
+    data = archive.read(member, room)
     objects = tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
     return _Binary(objects, b"" if asked.level == "arch" else sha256(data))
 

@@ -13,32 +13,36 @@ from functools import cache
 
 import deflate
 import numpy as np
-import numpy.typing as npt
+
+from builder.inspect.room import Room
 
 _SIZE, _PLACE = ctypes.c_size_t, ctypes.c_void_p
 _BAD_DATA = 1
 _SMALL = 1 << 16
 
 
-def inflate(packed: memoryview, size: int) -> memoryview:
-    """The plain bytes, at most `size` of them. Raises ValueError where the data is damaged or more, MemoryError."""
+def inflate(packed: memoryview, size: int, room: Room | None = None) -> memoryview:
+    """The plain bytes, at most `size` of them; those of large files lie in `room` where it is given.
+
+    Raises ValueError where the data is damaged or more, MemoryError.
+    """
     library = _library()
     if library is None or size < _SMALL:
         return _inflate_locked(packed, size)
-    plain: npt.NDArray[np.uint8] = np.empty(size, np.uint8)
+    plain = (room or Room()).of(size)
     filled = _SIZE()
     worker = library.libdeflate_alloc_decompressor()
     if worker is None:
         raise MemoryError
     try:
         status = library.libdeflate_deflate_decompress(
-            worker, _place(packed), len(packed), plain.ctypes.data, size, ctypes.byref(filled)
+            worker, _place(packed), len(packed), _place(plain), size, ctypes.byref(filled)
         )
     finally:
         library.libdeflate_free_decompressor(worker)
     if status:
         raise ValueError("bad data" if status == _BAD_DATA else f"it is more than {size} B")
-    return plain.data[: filled.value]
+    return plain[: filled.value]
 
 
 def crc32(data: memoryview) -> int:

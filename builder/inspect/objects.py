@@ -46,7 +46,7 @@ class Asked:
     level: Level
     devices: tuple[str, ...]
     spread: Mapper = map
-    room: fatbin.Room = field(default_factory=fatbin.Room)
+    room: fatbin.Unpacker = field(default_factory=fatbin.Unpacker)
 
 
 def inspect_object(name: str, data: memoryview, asked: Asked, where: str = "") -> Iterator[ObjectFacts]:
@@ -141,7 +141,7 @@ def _unread(entry: fatbin.Entry) -> ImageFacts:
     return ImageFacts(entry.kind, entry.arch, entry.version, entry.compression, entry.container, entry.size)
 
 
-def _image(entry: fatbin.Entry, where: str, room: fatbin.Room) -> ImageFacts:
+def _image(entry: fatbin.Entry, where: str, room: fatbin.Unpacker) -> ImageFacts:
     data = fatbin.unpack(entry, where, room)
     where = f"{where}, {entry.arch} image at byte {entry.offset}"
     scans = list(ptx.scan(bytes(data), where) if entry.kind == "ptx" else _scan_sass(entry, data, where))

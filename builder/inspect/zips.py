@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from builder.errors import InspectError
 from builder.inspect.inflate import crc32, inflate
+from builder.inspect.room import Room
 
 _SLACK, _RATIO, _CEILING = 1 << 16, 1040, 1 << 33
 _LOCAL = struct.Struct("<4s22xHH")
@@ -38,10 +39,13 @@ class Archive:
     members: tuple[Member, ...]
     where: str
 
-    def read(self, member: Member) -> memoryview:
-        """The member's bytes, checked against its CRC. Raises InspectError when they are damaged."""
+    def read(self, member: Member, room: Room | None = None) -> memoryview:
+        """The member's bytes, checked against its CRC; large ones lie in `room` where it is given.
+
+        Raises InspectError when they are damaged.
+        """
         packed = self._packed(member)
-        plain = packed if member.method == 0 else self._inflate(member, packed)
+        plain = packed if member.method == 0 else self._inflate(member, packed, room)
         if len(plain) != member.size or crc32(plain) != member.crc:
             raise self._bad(f"{member.name} is not what the directory says (size or CRC)")
         return plain
@@ -67,13 +71,13 @@ class Archive:
             raise self._bad(f"{member.name} does not lie where the directory says")
         return self.data[start : start + member.packed]
 
-    def _inflate(self, member: Member, packed: memoryview) -> memoryview:
+    def _inflate(self, member: Member, packed: memoryview, room: Room | None) -> memoryview:
         if member.method != 8:
             raise self._bad(f"{member.name} is packed in an unknown way ({member.method})")
         if member.size > min(_SLACK + _RATIO * member.packed, _CEILING):
             raise self._bad(f"{member.name} claims to unpack from {member.packed} B to {member.size} B")
         try:
-            return inflate(packed, member.size)
+            return inflate(packed, member.size, room)
         except (ValueError, MemoryError) as error:
             raise self._bad(f"{member.name} does not inflate ({error})") from error
 

@@ -17,6 +17,7 @@ import pytest
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, inflate, inspect_path, to_json, work
 from builder.inspect.facts import Level
+from builder.inspect.room import Room
 
 SIZES = (0, 1, 1000, (1 << 16) - 1, 1 << 16, 5 << 20)
 
@@ -97,13 +98,24 @@ def test_a_room_is_used_again_by_its_thread_alone(samples: Path) -> None:
     section = next(elf.fatbin_sections(elf.parse(data)))
     packed = [entry for entry in fatbin.entries(section) if entry.compression == "zstd"]
     assert len(packed) > 1
-    room = fatbin.Room()
+    room = fatbin.Unpacker()
     alone = [bytes(fatbin.unpack(entry)) for entry in packed]
     assert [bytes(fatbin.unpack(entry, room=room)) for entry in packed] == alone
     mine = fatbin.unpack(packed[0], room=room)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(fatbin.unpack, packed[1], room=room).result()
     assert mine == alone[0]
+
+
+def test_a_room_grows_and_is_used_again() -> None:
+    room, size = Room(), 9 << 20
+    first = room.of(size)
+    first[0] = 7
+    assert (len(room.of(10)), room.of(10)[0]) == (10, 7)
+    assert len(room.of(3 * size)) == 3 * size
+    plain = random.Random(1).randbytes(1 << 17)  # noqa: S311  repeatable on purpose
+    found = inflate.inflate(deflated(plain), len(plain), room)
+    assert found == plain == room.of(len(plain))
 
 
 @pytest.mark.parametrize("level", ["arch", "sass"])
