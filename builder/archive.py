@@ -1,8 +1,8 @@
 """Unpack sdists and wheels into an empty folder, and nowhere else.
 
-`tarfile`'s data filter and `zipfile` do the reading. They mend what they dislike (a leading
-slash, a setuid bit, a name that comes twice); we refuse it instead, by the member's name,
-because a good archive has none of it.
+`tarfile` and `zipfile` do the reading. What they would mend or leave to a filter (a leading slash, a setuid bit, a
+name that comes twice) we refuse, by the member's name, because a good archive has none of it. The writing is our own:
+Debian 12's Python has no filters yet, and without one `tarfile` hands files to whatever owner the archive names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import IO, Final
 
 from builder.errors import ArchiveError
 
@@ -46,7 +46,7 @@ def unpack_sdist(path: Path, into: Path) -> None:
         with tarfile.open(fileobj=_Careful(plain, path.name), mode="r:") as tar:
             for member in tar:
                 if _admit_tar(member, ledger):
-                    tar.extract(member, into, filter="data")
+                    _write_tar(tar, member, into)
         _read_to_the_end(plain, path.name)
 
 
@@ -165,11 +165,30 @@ def _admit_zip(info: zipfile.ZipInfo, ledger: _Ledger) -> bool:
     return path is not None and not info.is_dir()
 
 
+def _write_tar(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+    target = into / member.name
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if member.issym():
+        target.symlink_to(member.linkname)
+    elif member.islnk():
+        target.hardlink_to(into / member.linkname)
+    elif (source := tar.extractfile(member)) is not None:
+        _copy(source, target, member.mode)
+
+
 def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(info) as source, target.open("xb") as sink:
+    with archive.open(info) as source:
+        _copy(source, target, info.external_attr >> 16)
+
+
+def _copy(source: IO[bytes], target: Path, mode: int) -> None:
+    with target.open("xb") as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
-    target.chmod(0o755 if info.external_attr >> 16 & 0o111 else 0o644)
+    target.chmod(0o755 if mode & 0o111 else 0o644)
 
 
 class _Careful(io.RawIOBase):
