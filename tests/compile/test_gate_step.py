@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from builder.compile.gate.admission import Step
+from builder.compile.gate.queue import Queue
 from builder.compile.stubs import Stub, gate_folder
 from builder.store import Store
 
@@ -122,6 +124,57 @@ def test_a_folder_that_cannot_be_made_hinders_no_compile(bench: Bench) -> None:
     (bench.root / "file").write_text("")
     process = bench.start(bench.program("print('ran')\n"), SPARK_GATE=str(bench.root / "file/gate"))
     assert process.communicate(timeout=30)[0] == "ran\n"
+
+
+def test_settings_that_cannot_be_read_hinder_no_compile(bench: Bench) -> None:
+    process = bench.start(bench.program("print('ran')\n"), SPARK_GATE_JOBS="many")
+    assert process.communicate(timeout=30) == ("ran\n", "")
+    (bench.root / "learned.tsv").write_text("cicc\tcsrc/x.cu\t\tmuch\t5.0\n")
+    process = bench.start(bench.program("print('ran')\n"), SPARK_GATE_LEARNED=str(bench.root / "learned.tsv"))
+    assert process.communicate(timeout=30) == ("ran\n", "")
+
+
+def test_a_folder_that_goes_away_while_it_waits_hinders_no_compile(bench: Bench) -> None:
+    with bench.ticket(Step(asked=1, expected=1, running=True, alone=True)).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = bench.start(bench.program("print('ran')\n"))
+        bench.until_waiting()
+        shutil.rmtree(bench.gate)
+        assert process.communicate(timeout=30) == ("ran\n", "")
+
+
+WITHOUT_PIDFD = """
+import os, runpy, sys
+def refused(*_): raise PermissionError(1, "no such call here")
+os.pidfd_open = refused
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_where_the_end_of_a_program_cannot_be_waited_for_it_is_looked_for(bench: Bench) -> None:
+    program = bench.program(f"block = bytearray({60 * MB})\ntime.sleep(0.3)\nsys.exit(3)\n")
+    command = [sys.executable, "-I", "-S", "-c", WITHOUT_PIDFD, str(bench.code), "cicc", str(program), "in.ii"]
+    env = {"SPARK_GATE": str(bench.gate), "SPARK_GATE_LOG": str(bench.log)}
+    done = subprocess.run(command, cwd=bench.root, env=env, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (3, "")
+    (step,) = bench.steps()
+    assert step["exit"] == 3
+    assert step["peak_bytes"] > 60 * MB
+
+
+def test_a_ticket_that_its_holder_takes_along_between_two_looks_is_nobodys(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket, queue, looked = bench.ticket(Step(asked=1, expected=1)), Queue(str(bench.gate)), fcntl.flock
+
+    def holder_leaves_first(handle: int, how: int) -> None:
+        ticket.unlink(missing_ok=True)
+        looked(handle, how)
+
+    monkeypatch.setattr("builder.compile.gate.queue.fcntl.flock", holder_leaves_first)
+    assert queue.others() == []
+    assert not ticket.exists()
 
 
 def test_the_ticket_of_a_dead_holder_is_void(bench: Bench) -> None:

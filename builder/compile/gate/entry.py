@@ -28,6 +28,6 @@ def main(argv: list[str]) -> int:
             raise OSError
         gate = Gate(task, dict(os.environ))
         gate.join()
-    except OSError:
+    except (OSError, ValueError):
         os.execv(real, [real, *args])  # noqa: S606
     return code_of(gate.run())

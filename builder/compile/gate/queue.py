@@ -42,7 +42,7 @@ class Queue:
 
     def leave(self) -> None:
         """Give the ticket back."""
-        os.unlink(f"{self.folder}/{self._name}")  # noqa: PTH108
+        _remove(f"{self.folder}/{self._name}")
 
     def others(self) -> list[Step]:
         """The living tickets but ours; those that nobody holds are removed. Call it under the lock."""
@@ -60,10 +60,17 @@ class Queue:
         except OSError:
             return _with_rss(os.read(handle, 200))
         else:
-            os.unlink(path)  # noqa: PTH108
+            _remove(path)  # its holder may have left between our two looks, and taken it along
             return None
         finally:
             os.close(handle)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except FileNotFoundError:  # contextlib takes too long to import
+        return
 
 
 def _with_rss(text: bytes) -> Step | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 
 from .admission import Step, admits, brake, low_mark, reserve
+from .child import Child
 from .memory import Memory
 from .queue import Queue
 from .say import say
@@ -56,22 +56,31 @@ class Gate:
         self._queue.join(self._step)
 
     def run(self) -> int:
-        """Wait, run, log, and again after a kill; returns the wait status of the last attempt."""
-        attempt = 1
-        while True:
-            self._wait()
-            ended = self._attempt()
-            self._write(ended, attempt)
-            if not ended.killed or self._signal or (self._step.alone and ended.killed == "kernel"):
-                break
+        """Wait, run, log, and again after a kill; returns the wait status of the last attempt.
+
+        Where waiting or starting it cannot be, the program takes our place, ungoverned.
+        """
+        attempt, ended = 0, None
+        while ended is None or self._to_repeat(ended):
             attempt += 1
-            self._again(ended)
+            try:
+                self._ask(ended)
+                child = self._start()
+            except (OSError, ValueError):
+                os.execv(self._task.real, [self._task.real, *self._task.args])  # noqa: S606
+            ended = self._watch(child)
+            self._write(ended, attempt)
         self._queue.leave()
         if ended.killed and not self._signal:
             say(f"{self._task.tool} of {self._task.unit} was killed for memory at {ended.peak} bytes, running alone")
         return ended.status
 
-    def _wait(self) -> None:
+    def _to_repeat(self, ended: Ended) -> bool:
+        return bool(ended.killed) and not self._signal and not (self._step.alone and ended.killed == "kernel")
+
+    def _ask(self, before: Ended | None) -> None:
+        if before is not None:
+            self._again(before)
         while not self._admitted():
             self._tokens.give()
             if self._signal or os.getppid() != self._parent:
@@ -89,16 +98,17 @@ class Gate:
                 queue.tell(step)
             return step.running
 
-    def _attempt(self) -> Ended:
+    def _start(self) -> int:
+        """The child's process id; raises OSError where there can be no child."""
         me = os.getpid()
         child = os.fork()
         if child == 0:
             _become(self._task, me)
         self._step.child = child
-        self._queue.tell(self._step)
+        self._tell_child()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._pass_on)
-        return self._watch(child)
+        return child
 
     def _pass_on(self, number: int, _frame: object) -> None:
         self._signal = number
@@ -107,21 +117,30 @@ class Gate:
 
     def _watch(self, child: int) -> Ended:
         """Wait for the child, pausing and ending it as memory asks for."""
-        poller = select.poll()
-        end = os.pidfd_open(child)
-        poller.register(end, select.POLLIN)
-        doing = "go"
-        while not poller.poll((_TICK if self._ample else _SHORT_TICK) * 1000):
+        doing, waiting = "go", Child(child)
+        while not waiting.ended(_TICK if self._ample else _SHORT_TICK):
             if os.getppid() != self._parent:
                 self._pass_on(signal.SIGKILL if self._signal else signal.SIGTERM, None)
                 time.sleep(_PATIENCE)
             elif doing != "yield":
-                doing = self._brake(child, doing)
-        os.close(end)
+                doing = self._braked(child, doing)
         _, status, usage = os.wait4(child, 0)
         by_kill = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         killed = ("gate" if doing == "yield" else "kernel") if by_kill else ""
         return Ended(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, killed)
+
+    def _tell_child(self) -> None:
+        try:
+            self._queue.tell(self._step)
+        except OSError:  # others then take it for as large as was expected
+            return
+
+    def _braked(self, child: int, doing: str) -> str:
+        try:
+            return self._brake(child, doing)
+        except (OSError, ValueError):  # what cannot be seen holds nothing up
+            _tell(child, signal.SIGCONT)
+            return "go"
 
     def _brake(self, child: int, doing: str) -> str:
         available, total = self._memory.now()
