@@ -1,0 +1,46 @@
+"""A whole build from an empty compiler cache, against what its compilers' steps would take with all cores busy.
+
+Run with `python -m benchmarks.whole [recipe=aeon7] [store=PATH] [jobs=N] [keep=PATH]`: hours for aeon7 on two cores.
+Wall time is the builder's whole run: sources, configure, links, packing and verification too. CPU seconds are the
+gate's, of each compiler step as its parent sees it; preprocessing and all that is no compiler is left out, so the
+ratio errs against us. `keep` is where the wheels and logs are left.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lab import laboratory, options_of, say
+from builder.compile.jobs import cores
+
+
+def main(argv: list[str]) -> None:
+    """Build once; three lines."""
+    options = options_of(argv)
+    recipe = options.get("recipe", "aeon7")
+    with laboratory(options) as lab:
+        out = Path(options.get("keep", lab.folder / "out"))
+        built = lab.build(lab.checkout("checkout"), lab.store("empty"), recipe, f"out={out}")
+        found = list(steps(out / recipe))
+        cpu, count = sum(step["cpu_seconds"] for step in found), cores()
+        say(f"{recipe}: {built.seconds:.0f} s wall; {len(found)} compiler steps, {cpu:.0f} CPU s, on {count} cores")
+        say(f"largest step {max(step['peak_bytes'] for step in found) / 1e9:.2f} GB; {_given_way(found)} gave way")
+        say(f"wall / (CPU / cores): {built.seconds / (cpu / count):.3f}")
+
+
+def steps(out: Path) -> Iterator[dict[str, Any]]:
+    """The lines of every step that the gate let through, of all runs into this folder."""
+    for log in sorted(out.glob("logs/*/steps.jsonl")):
+        yield from map(json.loads, log.read_text().splitlines())
+
+
+def _given_way(found: list[dict[str, Any]]) -> int:
+    return sum(bool(step["killed"]) for step in found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
