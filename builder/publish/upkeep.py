@@ -7,7 +7,6 @@ that covers readers with an old page and publishers at work.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,13 +91,9 @@ def gc(
     """
     if keep < 1:
         raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
-    (shelf, projects), moment = _projects(index), now or datetime.now(UTC)
+    (shelf, names), moment = standing(index), now or datetime.now(UTC)
     locked = locked_digests(locks)
-    retired: list[str] = []
-    for project in projects:
-        gone = frozenset(file.filename for file in superfluous(project, keep, locked))
-        change_project(shelf, project.name, functools.partial(_retire, gone=gone, since=stamp(moment)))
-        retired += gone
+    retired = [gone for name in names for gone in _retire(shelf, name, keep, locked, stamp(moment))]
     items = sorted((*shelf.items("files"), *shelf.items("simple")), key=lambda item: item.key)
     # pages are read after the files were listed: a publisher that links one meanwhile is seen
     doomed = unlinked(items, _projects(shelf)[1], moment - grace)
@@ -157,12 +152,18 @@ def _projects(index: Path | str | Shelf) -> tuple[Shelf, list[Project]]:
     return shelf, [read_project(shelf, name) for name in names]
 
 
-def _retire(project: Project, *, gone: Collection[str], since: str) -> Project:
-    if not gone:
-        return project
-    leaving = tuple(Retired(file.filename, file.sha256, since) for file in project.files if file.filename in gone)
-    kept = tuple(file for file in project.files if file.filename not in gone)
-    return replace(project, files=kept, retired=(*project.retired, *leaving))
+def _retire(shelf: Shelf, name: str, keep: int, locked: Collection[str], since: str) -> list[str]:
+    """Take off the page what its newest state has too much of; a yank or a publish meanwhile is seen."""
+    gone: list[IndexFile] = []
+
+    def change(project: Project) -> Project:
+        gone[:] = superfluous(project, keep, locked)
+        leaving = (Retired(file.filename, file.sha256, since) for file in gone)
+        kept = tuple(file for file in project.files if file not in gone)
+        return replace(project, files=kept, retired=(*project.retired, *leaving))
+
+    change_project(shelf, name, change)
+    return [file.filename for file in gone]
 
 
 def _mark(index: Path | str | Shelf, filenames: Collection[str], yanked: str | None) -> Changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from builder.errors import PublishError, UsageError
 from builder.publish import gc, publish, refresh, rollback, unyank, yank
 from builder.publish.index import read_project
-from builder.publish.shelf import FolderShelf
+from builder.publish.shelf import FolderShelf, Kept
 from tests.publish.clients import TOOLS, Client, installed_version, installer
 from tests.publish.conftest import MakeWheel, Serve
 from tests.publish.reader import links_of, listed, listed_json, snapshot
@@ -127,6 +128,29 @@ def test_gc_after_a_rollback_keeps_what_is_on_offer(index: Path) -> None:
     rollback(index)
     assert name_of("3.0") not in gc(index, keep=1).retired
     assert on_offer(index) == {name_of("3.0")}
+
+
+class Meddled(FolderShelf):
+    """A folder in which somebody else acts just after a page was read for the first time."""
+
+    __slots__ = ("meddle",)
+
+    def __init__(self, root: Path, key: str, act: Callable[[], object]) -> None:
+        super().__init__(root)
+        object.__setattr__(self, "meddle", {key: act})
+
+    def read(self, key: str) -> Kept | None:
+        kept, act = super().read(key), self.meddle.pop(key, None)
+        if act is not None:
+            act()
+        return kept
+
+
+def test_gc_judges_the_newest_state_of_a_page(index: Path) -> None:
+    yank(index, [name_of("4.0")])
+    shelf = Meddled(index, "simple/spark-kernels/index.json", lambda: unyank(index, [name_of("4.0")]))
+    assert gc(shelf, keep=1).retired == (name_of("1.0"), name_of("2.0"), name_of("3.0"))
+    assert on_offer(index) == {name_of("4.0"), name_of("4.0", project="cache")}
 
 
 @pytest.mark.parametrize("text", ["spark-kernels==1.0\n", None, b"\xff\xfe"])
