@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -271,3 +272,43 @@ def test_no_source_of_the_module_names_what_is_left_out(flashinfer: FileOf) -> N
     sources = flashinfer("flashinfer/jit/fused_moe.py").read_text()
     assert "moe_gemm" in sources
     assert "fpA_intB" not in sources
+
+
+# -- the runners of a mixture of experts -------------------------------------------------------------
+
+CUTLASS_BACKEND = "csrc/fused_moe/cutlass_backend"
+NEVER_MADE = {("float", "float"), ("half", "uint8_t"), ("__nv_bfloat16", "uint8_t")}
+
+
+def runners(path: Path, *templates: str) -> set[tuple[str, str]]:
+    """Types of activations and weights that a source names in these templates, comments left out."""
+    code = re.sub(r"//.*", "", path.read_text())
+    found = re.findall(rf"(?:{'|'.join(templates)})<\s*([\w:]+),\s*([\w:]+)", code)
+    return {(act, weight) for act, weight in found if not act.startswith("Type")}
+
+
+def test_every_runner_that_is_compiled_can_be_made(which: str, flashinfer: FileOf) -> None:
+    compiled = runners(flashinfer(f"{CUTLASS_BACKEND}/cutlass_fused_moe_instantiation.cu"), "CutlassMoeFCRunner")
+    binding = flashinfer(f"{CUTLASS_BACKEND}/flashinfer_cutlass_fused_moe_binding.cu")
+    made = runners(binding, "CutlassMoeFCRunner", "switch_output_type")
+    assert ("__nv_fp4_e2m1", "__nv_fp4_e2m1") in made <= compiled
+    assert compiled - made == (set() if which == "series" else NEVER_MADE)
+
+
+def test_no_source_is_compiled_for_a_runner_that_is_not(flashinfers: dict[str, FileOf], tmp_path: Path) -> None:
+    def sources(files: FileOf) -> list[str]:
+        given = {
+            "jit_env": SimpleNamespace(FLASHINFER_CSRC_DIR=Path(), FLASHINFER_GEN_SRC_DIR=tmp_path),
+            "generate_gemm_operations": lambda *_: None,
+            "gen_jit_spec": lambda _, listed, **__: [path.stem for path in listed],
+        }
+        path = files("flashinfer/jit/fused_moe.py")
+        listed: list[str] = extract(path, "gen_cutlass_fused_moe_module", given=given)["gen_cutlass_fused_moe_module"](
+            [], "120"
+        )
+        return listed
+
+    upstream, series = (sources(flashinfers[which]) for which in ("upstream", "series"))
+    names = ("fp32_fp32", "fp16_uint8", "bf16_uint8")
+    assert [name for name in upstream if name not in series] == [f"moe_gemm_kernels_{name}" for name in names]
+    assert len(series) == len(upstream) - len(names)
