@@ -73,11 +73,14 @@ class Door:
         return Left(Path(said["folder"]), tuple(said["targets"]))
 
     def environment(self, toolchain: Toolchain, rule: Rule, *, share: bool) -> dict[str, str]:
-        """Variables that put the door before cmake: its place in PATH, and where its word is."""
+        """Variables that put the door before cmake: its place in PATH, and where its word is.
+
+        A share finds no kept parts: its objects must reach the compiler cache, whatever this machine has.
+        """
         word = {
             "cmake": str(toolchain.bin / "cmake"),
             "state": str(self.state),
-            "kept": str(self.kept or ""),
+            "kept": "" if share else str(self.kept or ""),
             "varies": list(rule.varies),
             "share": share,
         }

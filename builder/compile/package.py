@@ -82,9 +82,12 @@ def compile_package(order: Order, context: Context) -> Compiled:
 
 
 def compile_share(order: Order, share: Share, context: Context) -> Shared:
-    """Compile a share of the package's units into the compiler cache; nothing where its wheel is kept already."""
+    """Compile a share of the package's units into the compiler cache.
+
+    A wheel that is kept here is of no use to the machine that links, so it is not asked for.
+    """
     units_of = SHARES.get(order.package.name)
-    if units_of is None or kept_wheel(context.store, _key(order)) is not None:
+    if units_of is None:
         return Shared()
     with tempfile.TemporaryDirectory(prefix="spark-wheels-") as scratch:
         return units_of(_job(order, Path(scratch, "raw"), context), order.trees, share)

@@ -28,9 +28,11 @@ class Shared:
 def compile_units(
     job: Job, share: Share, left: Left, root: Path, *, env: Mapping[str, str], watch: UnitWatch
 ) -> Shared:
-    """Let ninja make the share's objects in the configured folder. Raises CompileError.
+    """Let ninja make the share's objects in the configured folder, each by way of the cache. Raises CompileError.
 
-    `root` is the folder that sources are named from.
+    `root` is the folder that sources are named from. An object that is there already is made again, from the cache
+    where it has it: only so is it certain to be in the storage that this share writes to. All others stay, for a
+    build of the whole.
     """
     build = left.folder
     units = wanted(job, left, units_in((build / "build.ninja").read_text(encoding="utf-8"), str(root), reader(build)))
@@ -41,6 +43,8 @@ def compile_units(
         log = job.context.logs / f"{watch.what}.log"
         ninja = job.toolchain.bin / "ninja"
         argv: list[str | Path] = [ninja, "-C", build, "-f", "build.ninja", f"-j{job.jobs}", "-k", "1", *targets]
+        for target in targets:
+            (build / target).unlink(missing_ok=True)
         try:
             with recorded(build, watch.what, root, job.context.logs):
                 job.context.run(argv, env=env, log=log, on_line=watch)

@@ -95,7 +95,7 @@ def _build(job: Job, trees: Mapping[str, PatchedTree], *, share: bool) -> Iterat
         settings = {**_environment(job, source, cutlass), **externals}
         key = native_key(files, _RULE, [settings, *_reached(job, trees)])
         door = Door(context.store, key, job.out.parent / "door")
-        if door.kept:
+        if door.kept and not share:
             context.report.note("vllm: nothing that is compiled has changed: its extensions are kept")
         moving = {"VLLM_VERSION_OVERRIDE": job.version, "MAX_JOBS": str(job.jobs), **job.cache}
         env = {**settings, **moving, **door.environment(job.toolchain, _RULE, share=share)}

@@ -116,6 +116,17 @@ def test_a_share_is_configured_and_its_build_is_left_to_us(tmp_path: Path, toolc
     assert share.asked() == ["/src"]
 
 
+def test_a_share_compiles_though_the_parts_are_kept_here(tmp_path: Path, toolchain: Toolchain) -> None:
+    first = Upstream(tmp_path, toolchain)
+    first.all("-DA=1")
+    first.door.keep({})
+    share = Upstream(tmp_path, toolchain, share=True)
+    assert share.door.kept is not None
+    assert share.cmake("/src", "-G", "Ninja", "-DA=1") == 0
+    assert share.cmake("--build", ".", "-j=2", "--target=_C") == 75
+    assert share.door.left == Left(share.folder, ("_C",))
+
+
 def test_a_build_that_fails_keeps_nothing(tmp_path: Path, toolchain: Toolchain) -> None:
     broken = Upstream(tmp_path, toolchain)
     (toolchain.bin / "cmake").write_text("#!/bin/sh\nexit 3\n")

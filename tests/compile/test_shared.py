@@ -1,4 +1,4 @@
-"""Which units a share is cut from, asked of a real ninja."""
+"""Which units a share is cut from, and that each is made, asked of a real ninja."""
 
 import shutil
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ import pytest
 from builder.compile.job import Job
 from builder.compile.native import Left
 from builder.compile.ninjafile import reader, units_in
-from builder.compile.shared import wanted
+from builder.compile.shard import Share
+from builder.compile.shared import Shared, compile_units, wanted
+from builder.compile.units import UnitWatch
 from builder.context import Context
 
 BUILD = """\
@@ -43,6 +45,7 @@ class Asked:
 
     toolchain: Tools
     context: Context
+    jobs: int = 1
 
 
 @pytest.fixture
@@ -62,3 +65,39 @@ def test_a_share_is_cut_from_what_the_targets_need(
     found = {unit.target for unit in wanted(job, Left(tmp_path, targets), units)}
     assert len(found) == objects
     assert ("a/spaced name.cu.o" in found) == (targets != ("b.so",))
+
+
+COUNTED = """\
+rule compile
+  command = echo $out >> made && cp $in $out
+build one.cu.o: compile one.cu
+build two.cu.o: compile two.cu
+build three.cu.o: compile three.cu
+"""
+
+
+def test_objects_that_are_there_already_go_through_the_cache_all_the_same_and_the_rest_stays(
+    job: Job, tmp_path: Path
+) -> None:
+    """What an earlier build left is in some other storage, or in none: a share that skipped it would write nothing."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    (folder / "build.ninja").write_text(COUNTED)
+    for name in ("one", "two", "three"):
+        (folder / f"{name}.cu").touch()
+
+    def made(share: str) -> tuple[Shared, list[str]]:
+        (folder / "made").write_text("")
+        watch = UnitWatch(job.context.report, "test")
+        done = compile_units(job, Share.parse(share), Left(folder, ()), folder, env={}, watch=watch)
+        return done, sorted((folder / "made").read_text().split())
+
+    assert made("1/1")[1] == ["one.cu.o", "three.cu.o", "two.cu.o"]
+    done, again = made("1/2")
+    assert again == sorted(done.units)
+    assert len(again) == 2
+    other, rest = made("2/2")
+    assert rest == list(other.units)
+    assert set(again) | set(rest) == {"one.cu.o", "two.cu.o", "three.cu.o"}
+    job.context.run([job.toolchain.bin / "ninja", "-C", folder])
+    assert sorted((folder / "made").read_text().split()) == rest, "a build of the whole has nothing left to do"
