@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -161,12 +161,13 @@ def _commit(
 ) -> Published:
     known = {file.filename: file for project in before.values() for file in project.files}
     written: list[str] = []
-    with ThreadPoolExecutor(_UPLOADS) as pool:
-        list(pool.map(lambda offer: _put(shelf, offer, linked=offer.file.filename in known), offers))
+    _put_all(shelf, offers, known)
     names = sorted({offer.project for offer in offers})
     for name in names:
         mine = [replace(offer.file, upload_time=upload_time) for offer in offers if offer.project == name]
         written += change_project(shelf, name, functools.partial(_with, files=mine))
+    if written:  # gc may have taken a leftover of the same bytes before a page linked it
+        _put_all(shelf, offers, known=frozenset(offer.file.filename for offer in offers))
     written += list_projects(shelf, names)
     offered = sorted({offer.file.filename for offer in offers})
     return Published(
@@ -176,6 +177,11 @@ def _commit(
         withdrawn=tuple(name for name in offered if name in known and known[name].yanked is not None),
         pages=tuple(written),
     )
+
+
+def _put_all(shelf: Shelf, offers: Sequence[Offer], known: Collection[str]) -> None:
+    with ThreadPoolExecutor(_UPLOADS) as pool:
+        list(pool.map(lambda offer: _put(shelf, offer, linked=offer.file.filename in known), offers))
 
 
 def _put(shelf: Shelf, offer: Offer, *, linked: bool) -> None:

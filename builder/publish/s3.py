@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,7 +42,9 @@ class ObjectShelf:
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
             raise PublishError(
-                f"{url} is no place for an index", expected="a folder, or s3://BUCKET/PREFIX", remedy="correct to=…"
+                f"{url} is no place for an index",
+                expected="a folder, or s3://BUCKET/PREFIX",
+                remedy="correct index=PLACE",
             )
         retry = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
         with _said(url):
@@ -107,15 +109,22 @@ class ObjectShelf:
                     yield Item(found["path"], found["size"], found["last_modified"])
 
     def delete(self, item: Item) -> bool:
-        """Remove an object unless it was written since it was listed."""
+        """Remove an object unless it was written since it was listed.
+
+        Some stores list milliseconds, and a HEAD has whole seconds everywhere.
+        """
         try:
             with _said(self.url):
-                if obstore.head(self.store, item.key)["last_modified"] != item.written:
+                if _second(obstore.head(self.store, item.key)["last_modified"]) > _second(item.written):
                     return False
                 obstore.delete(self.store, item.key)
         except FileNotFoundError:
             return False
         return True
+
+
+def _second(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
 
 
 def _proven(path: Path, sha256: str) -> Iterator[bytes]:

@@ -131,3 +131,18 @@ def test_death_in_the_middle_of_gc(tmp_path: Path, make_wheel: MakeWheel, effect
     gc(index, keep=1, grace=timedelta(0), now=far)
     assert set(listed(index)) == set(listed_json(index))
     assert len(list(index.rglob("*.whl"))) == len(listed(index)) == 2
+
+
+def test_what_gc_took_just_before_its_page_is_put_back(tmp_path: Path, wheels: list[VerifiedWheel]) -> None:
+    class Collected(FolderShelf):
+        """A folder whose gc takes every file at the moment when the first page is written."""
+
+        __slots__ = ()
+
+        def write(self, key: str, data: bytes, *, over: Kept | None) -> bool:
+            if not (self.root / "simple").exists():
+                shutil.rmtree(self.root / "files")
+            return super().write(key, data, over=over)
+
+    publish(wheels, Collected(tmp_path / "index"))
+    assert len(listed(tmp_path / "index")) == len(wheels)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -99,6 +100,18 @@ def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel) -> None:
     later = gc(PLACE, keep=1, now=datetime.now(UTC) + timedelta(days=2))
     assert len(later.deleted) == 4
     assert len(list(ObjectShelf.open(PLACE).items("files"))) == 2
+
+
+def test_an_object_goes_although_the_list_knows_its_age_more_finely(bucket: str, make_wheel: MakeWheel) -> None:
+    assert bucket
+    publish([make_wheel()], PLACE)
+    shelf = ObjectShelf.open(PLACE)
+    item = next(item for item in shelf.items("files"))
+    second = item.written.replace(microsecond=0)
+    assert not shelf.delete(replace(item, written=second - timedelta(seconds=1)))
+    assert shelf.has(item.key, item.size)
+    assert shelf.delete(replace(item, written=second + timedelta(milliseconds=734)))
+    assert not shelf.has(item.key, item.size)
 
 
 @pytest.mark.slow
