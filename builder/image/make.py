@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +11,14 @@ from builder.errors import NegativeVerdict
 from builder.image.base import Base
 from builder.image.container import containerfile, healthcheck, steps
 from builder.image.places import SBOM, Python
+from builder.image.placing import place
 from builder.image.sayings import labels, sbom
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.image.tools import Job, commands, leavings
 from builder.image.writing import Said, rewrite
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import Finding, ImagePin, LockedFile, Recipe, VerifiedWheel
-from builder.store import atomic_write
+from builder.store import atomic_write, key_of
 from builder.verify.image import LABEL, Wanted, image_findings, installed_of
 
 
@@ -65,7 +65,7 @@ def make_image(order: Order, tool: str, context: Context, *, with_packages: bool
         with context.report.step("verify the image"):
             facts = inspect_image(f"oci:{job.out}:{said.tag}", f"linux/{order.architecture}")
             _prove(order, facts)
-        return _place(order, job.out, facts)
+        return _place(order, job.out, facts, context)
 
 
 def _run(tool: str, job: Job, context: Context) -> None:
@@ -116,17 +116,9 @@ def refused(facts: ContainerFacts, findings: Sequence[Finding]) -> NegativeVerdi
     return NegativeVerdict(f"the image is not what was asked for\n{told}", where=facts.reference)
 
 
-def _place(order: Order, made: Path, facts: ContainerFacts) -> ContainerFacts:
-    """Beside the place first and renamed into it: the last good image stays until the new one is whole."""
-    order.out.parent.mkdir(parents=True, exist_ok=True)
-    fresh, old = (order.out.with_name(f".{order.out.name}.{word}") for word in ("new", "old"))
-    for folder in (fresh, old):
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.move(made, fresh)
-    if order.out.exists():
-        order.out.rename(old)
-    fresh.rename(order.out)
-    shutil.rmtree(old, ignore_errors=True)
+def _place(order: Order, made: Path, facts: ContainerFacts, context: Context) -> ContainerFacts:
+    with context.store.lock(f"image-{key_of(str(order.out.absolute()))[:16]}"):
+        place(made, order.out)
     return replace(facts, reference=f"oci:{order.out}:{order.recipe.name}")
 
 

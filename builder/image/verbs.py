@@ -50,7 +50,7 @@ def run_verb(
     place = Path(options["lock"]) if "lock" in options else root / "recipes" / recipe.image.lock
     python = Python(options.get("python", recipe.target.python))
     if list(words) == ["push"]:
-        return _push_standing(recipe, folder, options, context, out)
+        return _push_standing(recipe, folder, options, context, root, out)
     if words:
         return _lock(recipe, _paths(recipe, folder), python, place, context)
     text = options.get("base", recipe.image.base)
@@ -138,15 +138,16 @@ def _toolchain(recipe: Recipe, root: Path) -> list[LockedFile]:
 
 
 def _push_standing(
-    recipe: Recipe, folder: Path, options: Mapping[str, str], context: Context, out: Path
+    recipe: Recipe, folder: Path, options: Mapping[str, str], context: Context, root: Path, out: Path
 ) -> tuple[dict[str, Any], str]:
-    """Push what an earlier call built, after judging it once more."""
+    """Push what an earlier call built, after judging wheels and image once more: words are no proof."""
     if "push" not in options:
         raise UsageError("push where to?", expected="push=REGISTRY/NAME:TAG")
+    wheels = tuple(each.wheel.path for each in _verified(recipe, folder, context, root))
     reference = f"oci:{out / recipe.name / 'image'}:{recipe.name}"
     facts = inspect_image(reference, f"linux/{ARCHITECTURES[recipe.target.machine]}")
     chosen = {name: value for name, value in options.items() if name == "base"}
-    findings = image_findings(facts, wanted_of(recipe, chosen, tuple(_paths(recipe, folder).values())))
+    findings = image_findings(facts, wanted_of(recipe, chosen, wheels))
     if findings:
         raise refused(facts, findings)
     pushed = push_image(facts, options["push"], context)

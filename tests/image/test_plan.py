@@ -22,7 +22,6 @@ from packaging.version import Version
 from builder.context import Context
 from builder.errors import (
     FetchError,
-    InspectError,
     NegativeVerdict,
     RecipeError,
     RunError,
@@ -330,7 +329,7 @@ def test_a_good_base_and_its_users(tmp_path: Path, context: Context) -> None:
             "not pinned by digest",
         ),
         (["push"], {"recipe": "aeon7"}, UsageError, "push where to"),
-        (["push"], {"recipe": "aeon7", "push": "x/y"}, InspectError, "there is no"),
+        (["push"], {"recipe": "aeon7", "push": "x/y"}, UsageError, "not one wheel of each package"),
         (["lock"], {"recipe": "aeon7", "wheels": "/nowhere"}, UsageError, "not one wheel of each package"),
     ],
 )
