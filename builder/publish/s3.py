@@ -7,6 +7,8 @@ and MinIO, Ceph, R2 and others share. Address and login come from the usual AWS_
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,15 @@ from builder.errors import PublishError, StoreError
 from builder.publish.shelf import Item, Kept, refuse_other_bytes
 
 _CHUNK = 8 << 20
+_LOGINS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_SKIP_SIGNATURE",  # a bucket that anyone may read
+)
+_METADATA = "http://169.254.169.254"  # where a cloud's machine finds its role
+_PATIENCE = 2.0  # seconds; it is on the machine's own network
 _ROLE = ("/latest/api/token", "/latest/meta-data/")  # where the library looks last, when the environment has no login
 _PAGE = "no-cache"
 _FILE = "public, max-age=31536000, immutable"
@@ -38,7 +49,7 @@ class ObjectShelf:
 
     @classmethod
     def open(cls, url: str) -> ObjectShelf:
-        """`s3://BUCKET/PREFIX`; raises PublishError for anything else. Nothing is asked yet."""
+        """`s3://BUCKET/PREFIX`; raises PublishError for anything else, StoreError without any login."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
             raise PublishError(
@@ -46,6 +57,7 @@ class ObjectShelf:
                 expected="a folder, or s3://BUCKET/PREFIX",
                 remedy="correct index=PLACE",
             )
+        _refuse_without_login(url)
         retry = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
         with _said(url):
             store = S3Store(parts.netloc, prefix=parts.path.strip("/") or None, retry_config=retry)  # type: ignore[arg-type]
@@ -155,14 +167,29 @@ def _said(url: str, *, absent: bool = False) -> Iterator[None]:
         raise _refusal(url, error) from error
 
 
+def _refuse_without_login(url: str) -> None:
+    """Asked once and briefly, for the library asks a machine that has no role for half a minute."""
+    if any(os.environ.get(name) for name in _LOGINS):
+        return
+    place = urlsplit(os.environ.get("AWS_METADATA_ENDPOINT", _METADATA))
+    try:
+        socket.create_connection((place.hostname or "", place.port or 80), _PATIENCE).close()
+    except OSError as error:
+        raise _no_login(url) from error
+
+
+def _no_login(url: str) -> StoreError:
+    return StoreError(
+        "there is no login for the object store",
+        where=url,
+        expected="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a machine that its cloud gives a role",
+        remedy="set them, and AWS_ENDPOINT_URL for a store that is not Amazon's, and run again",
+    )
+
+
 def _refusal(url: str, error: Exception) -> StoreError:
     if any(place in str(error) for place in _ROLE):
-        return StoreError(
-            "there is no login for the object store",
-            where=url,
-            expected="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a machine that its cloud gives a role",
-            remedy="set them, and AWS_ENDPOINT_URL for a store that is not Amazon's, and run again",
-        )
+        return _no_login(url)
     return StoreError(
         f"the object store refused: {str(error).splitlines()[0][:300]}",
         where=url,
