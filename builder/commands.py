@@ -318,10 +318,20 @@ def _effort(document: Mapping[str, Any]) -> list[str]:
     rate = f" ({hits / asked:.0%})" if asked else ""
     taken = duration(document["seconds"]["total"])
     used = f"compiler cache {counted(hits, 'hit')}{rate}, {counted(misses, 'miss', 'misses')}"
-    lines = [f"{taken}, {fetched} fetched, {used}"]
+    lines = [f"{taken}, {fetched} fetched, {used}", *_cache_trouble(counts)]
     if units:
         peak = f", the largest step {size(units['peak_bytes'])}" if units["peak_bytes"] else ""
         lines.append(f"{counted(units['compiled'], 'unit')} compiled, {units['hits']} from the cache{peak}")
         lines += [f"ended for memory and tried again: {unit}" for unit in units["killed"]]
         lines += [f"what ran when: {document['page']}", f"the same for Perfetto: {document['trace']}"]
+    return lines
+
+
+def _cache_trouble(counts: Mapping[str, int]) -> list[str]:
+    unread, lost = counts.get("cache entries unreadable", 0), counts.get("cache writes failed", 0)
+    lines = []
+    if unread:
+        lines.append(f"{counted(unread, 'cache entry', 'cache entries')} could not be read: compiled again")
+    if lost:
+        lines.append(f"{counted(lost, 'cache write')} failed: compiled again by whoever needs that next")
     return lines

@@ -214,11 +214,15 @@ def build(recipe: Recipe, options: Options, context: Context) -> dict[str, objec
 
 
 def compile_share(recipe: Recipe, options: Options, context: Context, share: compiling.Share) -> dict[str, object]:
-    """Compile one machine's share of the units into the compiler cache, and no wheel; returns the summary document."""
+    """Compile one machine's share of the units into the compiler cache, and no wheel; returns the summary document.
+
+    Raises StoreError when an object did not reach the cache, beside what a build raises.
+    """
     started = time.monotonic()
     patched = apply_patches(fetch_sources(recipe, options, context), options, context)
     with _drawn(recipe, context):
         done = _each(patched, options, context, lambda order: compiling.compile_share(order, share, context))
+    compiling.check_written(context, str(share))
     return {
         "version": 1,
         "recipe": recipe.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.compile.cache import compiler_cache
+from builder.compile.cache import check_written, compiler_cache
 from builder.compile.governed import governed
 from builder.compile.jobs import job_count, units_in_hand
 from builder.compile.package import Compiled, Order, compile_package, compile_share
@@ -19,6 +19,7 @@ __all__ = [
     "Shared",
     "Toolchain",
     "Traced",
+    "check_written",
     "compile_package",
     "compile_share",
     "compiler_cache",

@@ -1,0 +1,136 @@
+"""What did not reach the storage of the compiler cache is counted, told, and ends a share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.commands import _effort
+from builder.compile.cache import check_written, compiler_cache, counts_in, settled
+from builder.compile.host import Compilers
+from builder.compile.toolchain import Toolchain
+from builder.context import Context
+from builder.errors import StoreError
+
+
+def stats(*, misses: int = 4, writes: int = 4, errors: int = 0) -> dict[str, Any]:
+    return {
+        "cache_hits": {"counts": {"CUDA": 2, "PTX": 1}, "adv_counts": {}},
+        "cache_misses": {"counts": {"CUDA": misses - 1, "CUBIN": 1}, "adv_counts": {}},
+        "cache_read_errors": 5,
+        "cache_write_errors": errors,
+        "cache_writes": writes,
+    }
+
+
+def test_every_figure_has_its_counter() -> None:
+    found = counts_in(stats(writes=1, errors=3))
+    assert found == {
+        "cache hits": 3,
+        "cache misses": 4,
+        "cache entries unreadable": 5,
+        "cache writes failed": 3,
+    }
+    assert counts_in(stats())["cache writes failed"] == 0
+    assert counts_in(stats(writes=2))["cache writes failed"] == 2, "given up when the server stops"
+
+
+def test_it_waits_for_what_is_still_being_written_but_not_for_ever() -> None:
+    told = iter([stats(writes=1, errors=1), stats(writes=2, errors=1), stats(writes=3, errors=1), stats()])
+    assert settled(lambda: next(told)) == stats(writes=3, errors=1)
+    assert settled(lambda: stats(writes=1), patience=0.3) == stats(writes=1)
+
+
+@pytest.mark.parametrize(
+    ("counters", "said"), [({"cache writes failed": 2}, "2 objects of share 1/2"), ({}, "does not")]
+)
+def test_a_share_that_did_not_reach_the_storage_ends_in_an_error(
+    counters: dict[str, int], said: str, context: Context
+) -> None:
+    context.report.counters.update(counters)
+    with pytest.raises(StoreError, match=said) as refused:
+        check_written(context, "1/2")
+    assert "run the same share again" in refused.value.remedy
+
+
+def test_one_that_did_ends_well(context: Context) -> None:
+    context.report.counters["cache writes failed"] = 0
+    check_written(context, "1/2")
+
+
+def test_the_summary_names_them() -> None:
+    counts = {"cache hits": 1, "cache misses": 2, "cache entries unreadable": 1, "cache writes failed": 2}
+    lines = _effort({"counts": counts, "seconds": {"total": 1.0}})
+    assert lines[1:] == [
+        "1 cache entry could not be read: compiled again",
+        "2 cache writes failed: compiled again by whoever needs that next",
+    ]
+    assert len(_effort({"counts": {"cache hits": 1}, "seconds": {"total": 1.0}})) == 1
+
+
+@pytest.fixture
+def redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """A Redis that sccache is told to use; gives the door to its settings."""
+    tool, client = shutil.which("redis-server"), shutil.which("redis-cli")
+    if tool is None or client is None:
+        pytest.skip("no redis-server in PATH")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    monkeypatch.setenv("SCCACHE_REDIS_ENDPOINT", f"redis://127.0.0.1:{port}")
+
+    def ask(*words: str) -> str:
+        return subprocess.run([client, "-p", port, *words], capture_output=True, text=True, check=False).stdout.strip()
+
+    server = subprocess.Popen([tool, "--port", port, "--save", ""], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while ask("ping") != "PONG" and time.monotonic() < end:
+        time.sleep(0.05)
+    yield ask
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+def toolchain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
+    """As much of one as sccache needs."""
+    sccache = shutil.which("sccache")
+    if sccache is None:
+        pytest.skip("no sccache in PATH")
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", str(tmp_path / "root"))
+    (tmp_path / "toolchain").mkdir()
+    (tmp_path / "toolchain/bin").symlink_to(Path(sccache).parent)
+    place = tmp_path / "toolchain"
+    compilers = Compilers(Path("cc"), Path("c++"), Path("strip"), "1", cross=False)
+    return Toolchain("k", "index", "x86_64", "13", "2", place, place, place, place, place, compilers)
+
+
+def compile_one(toolchain: Toolchain, cache: Mapping[str, str], folder: Path, text: str) -> None:
+    (folder / "x.cpp").write_text(text)
+    words: list[str | Path] = [toolchain.bin / "sccache", "g++", "-c", "x.cpp", "-o", "x.o"]
+    subprocess.run(words, cwd=folder, env={"PATH": os.environ["PATH"], **cache}, check=True)
+
+
+@pytest.mark.compile
+def test_a_storage_that_is_full_is_counted(
+    toolchain: Toolchain, redis: Callable[..., str], context: Context, tmp_path: Path
+) -> None:
+    with compiler_cache(toolchain, context) as cache:
+        compile_one(toolchain, cache, tmp_path, "int one;\n")
+    assert context.report.counters["cache writes failed"] == 0
+    assert redis("dbsize") not in {"", "0"}
+    with compiler_cache(toolchain, context) as cache:
+        redis("config", "set", "maxmemory", "1")
+        compile_one(toolchain, cache, tmp_path, "int two;\n")
+    assert context.report.counters["cache misses"] == 2
+    assert context.report.counters["cache writes failed"] == 1
+    with pytest.raises(StoreError, match="1 object of share 1/1"):
+        check_written(context, "1/1")
