@@ -34,7 +34,8 @@ class IndexFile:
     `yanked` is None for a file on offer; else the reason (PEP 592), which may be empty.
     `upload_time` is UTC in ISO 8601, when the file first came to this index. `statement_sha256` is
     the digest of its provenance statement, empty when it came without one; `provenance` the whole
-    address of its signed attestations (PEP 740), empty until `attest` has checked them.
+    address of its signed attestations (PEP 740), empty until `attest` has checked them. `release` is
+    the same for all files that one call brought, though a kill made two calls of it; empty on old pages.
     """
 
     filename: str
@@ -46,6 +47,7 @@ class IndexFile:
     yanked: str | None = None
     statement_sha256: str = ""
     provenance: str = ""
+    release: str = ""
 
     @property
     def version(self) -> Version:
@@ -194,6 +196,7 @@ def _file_from(entry: Mapping[str, Any]) -> IndexFile:
         yanked=None if yanked is False else "" if yanked is True else cast("str", yanked),
         statement_sha256=entry.get("_statement", {}).get("sha256", ""),
         provenance=entry.get("provenance") or "",
+        release=entry.get("_release", ""),
     )
 
 

@@ -9,6 +9,7 @@ or raced leaves pages whose every link exists.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -161,10 +162,11 @@ def _commit(
 ) -> Published:
     known = {file.filename: file for project in before.values() for file in project.files}
     written: list[str] = []
+    release = _release(offers)
     _put_all(shelf, offers, known)
     names = sorted({offer.project for offer in offers})
     for name in names:
-        mine = [replace(offer.file, upload_time=upload_time) for offer in offers if offer.project == name]
+        mine = [replace(o.file, upload_time=upload_time, release=release) for o in offers if o.project == name]
         written += change_project(shelf, name, functools.partial(_with, files=mine))
     if written:  # gc may have taken a leftover of the same bytes before a page linked it
         _put_all(shelf, offers, known=frozenset(offer.file.filename for offer in offers))
@@ -177,6 +179,12 @@ def _commit(
         withdrawn=tuple(name for name in offered if name in known and known[name].yanked is not None),
         pages=tuple(written),
     )
+
+
+def _release(offers: Iterable[Offer]) -> str:
+    """What a call brings, by its bytes: a killed call that is run again is the same release."""
+    digests = sorted({offer.file.sha256 for offer in offers})
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 
 def _put_all(shelf: Shelf, offers: Sequence[Offer], known: Collection[str]) -> None:
@@ -267,6 +275,12 @@ def _listed(kept: Kept | None) -> set[str]:
 
 def _project_of(name: str, kept: Kept | None) -> Project:
     return Project(name) if kept is None else project_from_page(name, kept.data, _json_key(name))
+
+
+def html_of(shelf: Shelf, name: str) -> bytes:
+    """A project's page for pip and uv as it stands; empty when there is none."""
+    kept = shelf.read(_html_key(name))
+    return b"" if kept is None else kept.data
 
 
 def _json_key(name: str) -> str:

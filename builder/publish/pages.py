@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,12 @@ data-core-metadata="sha256={{ file.metadata_sha256 }}" data-dist-info-metadata="
 def project_html(project: Project) -> bytes:
     """The project's page for pip and uv: one link a file, oldest version first."""
     return _template(_PROJECT).render(api=_API, project=project, files=_ordered(project.files)).encode()
+
+
+def offers(html: bytes, file: IndexFile) -> bool:
+    """Whether a page, perhaps older than its JSON, has the file on offer."""
+    link = re.search(rb"<a ([^>]*)>" + re.escape(file.filename.encode()) + rb"</a>", html)
+    return link is not None and b" data-yanked=" not in link[1]
 
 
 def project_json(project: Project) -> bytes:
@@ -93,6 +100,8 @@ def _entry(file: IndexFile) -> dict[str, Any]:
         entry["yanked"] = file.yanked or True
     if file.provenance:
         entry["provenance"] = file.provenance
+    if file.release:
+        entry["_release"] = file.release
     if file.statement_sha256:  # not `provenance`: PEP 740 gives that name to signed attestations that the index checked
         entry["_statement"] = {"url": f"../../{quote(file.statement_key)}", "sha256": file.statement_sha256}
     return entry

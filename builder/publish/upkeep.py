@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from builder.errors import PublishError, UsageError
+from builder.publish import pages
 from builder.publish.entry import IndexFile, Project, Retired
-from builder.publish.index import change_project, list_projects, read_project, stamp, standing
+from builder.publish.index import change_project, html_of, list_projects, read_project, stamp, standing
 from builder.publish.shelf import Item, Shelf
 
 GRACE = timedelta(days=1)
@@ -50,22 +51,53 @@ def unyank(index: Path | str | Shelf, filenames: Collection[str]) -> Changed:
 
 
 def rollback(index: Path | str | Shelf, *, to: datetime | None = None, reason: str = "rolled back") -> Changed:
-    """Yank everything that came after `to`; without it, what the newest publish brought.
+    """Yank every release that came after `to`; without it, the newest on offer.
 
-    All projects go back together. PublishError when nothing on offer is that new.
+    All projects go back together. A call that was killed is finished by the same call again, which
+    takes back no second release. PublishError when nothing on offer is that new.
     """
     shelf, projects = _projects(index)
-    offered = [file for project in projects for file in project.files if file.yanked is None]
-    newest = max((file.upload_time for file in offered), default="")
-    names = {f.filename for f in offered if (f.upload_time > stamp(to) if to else f.upload_time == newest)}
-    if not names:
+    half = _half_withdrawn(shelf, projects, reason)
+    mended = refresh(shelf).pages
+    names = {file.filename for file in _after(projects, to) if file.yanked is None} if to else _newest(projects, half)
+    if not names and not half:
         raise PublishError(
             "there is nothing to roll back",
             where=str(index),
             expected=f"a file on offer that is newer than {stamp(to)}" if to else "a file on offer",
             remedy="give an earlier instant with to=…",
         )
-    return _mark(shelf, names, reason)
+    changed = _mark(shelf, names, reason)
+    done = {*changed.files, *(file.filename for file in half)}
+    return Changed(tuple(sorted(done)), tuple(dict.fromkeys((*mended, *changed.pages))))
+
+
+def _half_withdrawn(shelf: Shelf, projects: Iterable[Project], reason: str) -> list[IndexFile]:
+    """What a killed rollback has yanked, and pip and uv are still offered."""
+    return [
+        file
+        for project in projects
+        for file in project.files
+        if file.yanked == reason and pages.offers(html_of(shelf, project.name), file)
+    ]
+
+
+def _newest(projects: Iterable[Project], half: Sequence[IndexFile]) -> set[str]:
+    """What is on offer of the release that came last, or of the one that is half withdrawn."""
+    offered = [file for project in projects for file in project.files if file.yanked is None]
+    newest = max(half or offered, key=lambda file: file.upload_time, default=None)
+    return {file.filename for file in offered if newest and _release(file) == _release(newest)}
+
+
+def _after(projects: Sequence[Project], to: datetime) -> list[IndexFile]:
+    """The files of releases that were not whole at that instant."""
+    files = [file for project in projects for file in project.files]
+    late = {_release(file) for file in files if file.upload_time > stamp(to)}
+    return [file for file in files if _release(file) in late]
+
+
+def _release(file: IndexFile) -> str:
+    return file.release or file.upload_time
 
 
 def refresh(index: Path | str | Shelf) -> Changed:
@@ -169,11 +201,11 @@ def _retire(shelf: Shelf, name: str, keep: int, locked: Collection[str], since: 
 def _mark(index: Path | str | Shelf, filenames: Collection[str], yanked: str | None) -> Changed:
     shelf, projects = _projects(index)
     owners = _owners(projects, filenames)
-    pages: list[str] = []
+    written: list[str] = []
     for name in owners:
-        pages += change_project(shelf, name, _marking(filenames, yanked))
+        written += change_project(shelf, name, _marking(filenames, yanked))
     changed = {file.filename for before in owners.values() for file in before.files if file.filename in filenames}
-    return Changed(tuple(sorted(changed)), tuple(pages))
+    return Changed(tuple(sorted(changed)), tuple(written))
 
 
 def _owners(projects: Iterable[Project], filenames: Collection[str]) -> Mapping[str, Project]:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from builder.errors import PublishError
 from builder.model import VerifiedWheel
-from builder.publish import gc, publish
+from builder.publish import gc, publish, refresh, rollback, unyank
 from builder.publish.shelf import FolderShelf, Item, Kept
 from tests.publish.conftest import MakeWheel
-from tests.publish.reader import listed, listed_json
+from tests.publish.reader import links_of, listed, listed_json
 from tests.publish.wheels import X86_64, verified
 
 ROOT = Path(__file__).parents[2]
@@ -146,3 +147,37 @@ def test_what_gc_took_just_before_its_page_is_put_back(tmp_path: Path, wheels: l
 
     publish(wheels, Collected(tmp_path / "index"))
     assert len(listed(tmp_path / "index")) == len(wheels)
+
+
+@pytest.mark.parametrize("effects", range(4))
+def test_a_killed_rollback_run_again_takes_back_one_release(
+    tmp_path: Path, make_wheel: MakeWheel, effects: int
+) -> None:
+    index = tmp_path / "index"
+    for version in ("1.0", "2.0", "3.0"):
+        publish([make_wheel(name, version) for name in ("a", "b")], index)
+    with pytest.raises(Killed):
+        rollback(Mortal(index, effects))
+    withdrawn = {make_wheel(name, "3.0").wheel.path.name for name in ("a", "b")}
+    assert set(rollback(index).files) <= withdrawn
+    for page in index.glob("simple/*/index.html"):
+        marks = {name for _, found, name in links_of(page.read_bytes()) if "data-yanked" in found}
+        assert marks <= withdrawn
+        assert len(marks) == (page.parent.name != "simple")
+    assert refresh(index).pages == ()
+
+
+def test_a_publish_killed_between_projects_and_run_again_is_one_release(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    index, noon = tmp_path / "index", datetime(2026, 11, 30, 12, tzinfo=UTC)
+    publish([make_wheel(name, "1.0") for name in ("a", "b")], index, now=noon - timedelta(days=1))
+    newest = [make_wheel(name, "2.0") for name in ("a", "b")]
+    with pytest.raises(Killed):
+        publish(newest, Mortal(index, 4 + 2), now=noon)  # files and the pages of one project
+    assert len(listed(index)) == 3
+    publish(newest, index, now=noon + timedelta(hours=1))
+    both = tuple(wheel.wheel.path.name for wheel in newest)
+    assert rollback(index).files == both
+    unyank(index, both)
+    assert rollback(index, to=noon + timedelta(minutes=30)).files == both
+    with pytest.raises(PublishError, match="nothing to roll back"):
+        rollback(index, to=noon + timedelta(minutes=30))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -130,17 +131,14 @@ def test_gc_after_a_rollback_keeps_what_is_on_offer(index: Path) -> None:
     assert on_offer(index) == {name_of("3.0")}
 
 
+@dataclass(frozen=True, slots=True)
 class Meddled(FolderShelf):
     """A folder in which somebody else acts just after a page was read for the first time."""
 
-    __slots__ = ("meddle",)
-
-    def __init__(self, root: Path, key: str, act: Callable[[], object]) -> None:
-        super().__init__(root)
-        object.__setattr__(self, "meddle", {key: act})
+    meddle: dict[str, Callable[[], object]]
 
     def read(self, key: str) -> Kept | None:
-        kept, act = super().read(key), self.meddle.pop(key, None)
+        kept, act = FolderShelf.read(self, key), self.meddle.pop(key, None)
         if act is not None:
             act()
         return kept
@@ -148,7 +146,7 @@ class Meddled(FolderShelf):
 
 def test_gc_judges_the_newest_state_of_a_page(index: Path) -> None:
     yank(index, [name_of("4.0")])
-    shelf = Meddled(index, "simple/spark-kernels/index.json", lambda: unyank(index, [name_of("4.0")]))
+    shelf = Meddled(index, {"simple/spark-kernels/index.json": lambda: unyank(index, [name_of("4.0")])})
     assert gc(shelf, keep=1).retired == (name_of("1.0"), name_of("2.0"), name_of("3.0"))
     assert on_offer(index) == {name_of("4.0"), name_of("4.0", project="cache")}
 
