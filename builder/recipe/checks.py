@@ -25,7 +25,7 @@ from builder.model import Arch
 from builder.recipe.problems import Problem, did_you_mean, listed
 
 PINS = ("version", "commit", "git", "sdist", "sha256", "tree", "result_tree")
-VERIFY_TABLES = ("instructions", "exceptions")
+VERIFY_TABLES = ("archs", "instructions", "exceptions")
 INHERITED = (*PINS, "git_tree", "patches", "vendored", "contains", "superseded")
 _Table = Mapping[str, object]
 

@@ -221,6 +221,17 @@ class InstructionRule(Table):
     needs: Annotated[str, Field(min_length=1)]
 
 
+class ArchRule(Table):
+    """In the wheel of `package`, objects that match `object`, a shell pattern, hold code for exactly `archs`.
+
+    The first rule that matches an object counts; those of no rule may hold any of the architectures of [target].
+    """
+
+    package: Name
+    object: Annotated[str, Field(min_length=1)]
+    archs: Annotated[list[ArchName], AfterValidator(distinct), Field(min_length=1)]
+
+
 class ExceptionRule(Table):
     """A finding that is known and accepted, with its reason. `name` narrows it to kernels or symbols (mangled).
 
@@ -237,6 +248,7 @@ class ExceptionRule(Table):
 class VerifyTable(Table):
     """What the results must show, beyond what `[target]` implies. `max_wheel_mb` is by package, in 10^6 bytes."""
 
+    archs: list[ArchRule] = Field(default_factory=list)
     instructions: list[InstructionRule] = Field(default_factory=list)
     exceptions: list[ExceptionRule] = Field(default_factory=list)
     max_wheel_mb: dict[Name, Annotated[int, Field(gt=0)]] = Field(default_factory=dict)

@@ -4,11 +4,12 @@
 """
 
 from builder.verify.check import examine, verify_wheel
-from builder.verify.expect import Exempt, Expectations, Proof, expectations_for, for_device
+from builder.verify.expect import Built, Exempt, Expectations, Proof, expectations_for, for_device
 from builder.verify.judge import Evidence, judge
 from builder.verify.verb import run_verb
 
 __all__ = [
+    "Built",
     "Evidence",
     "Exempt",
     "Expectations",

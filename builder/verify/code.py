@@ -29,6 +29,8 @@ def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations, *, whole: 
         runs = list(launches(found.images, device).values())
         yield from _archs(found, runs, wanted)
         yield from _hollow(found, runs, wanted)
+    if whole:
+        yield from _absent(objects, wanted)
     for proof in wanted.proofs:
         matching = [found for found in objects if at(found.path, proof.object)]
         if matching or whole:
@@ -61,23 +63,37 @@ def _matching(found: ObjectFacts, proof: Proof, wanted: Expectations, *ways: How
 
 
 def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
-    """No code at all, no code that runs there, kernels that run only after compiling, and archs nobody asked for."""
-    have = ", ".join(sorted({label(image) for image in found.images})) or "none"
-    asked = ", ".join(wanted.archs) or f"code that runs on {wanted.device}"
+    """No code at all, none that runs there in any way, archs nobody asked for, and kernels that run otherwise."""
+    have, own = {label(image) for image in found.images}, _own(found, wanted)
+    listed = ", ".join(sorted(have)) or "none"
+    asked = ", ".join(own or wanted.archs) or f"code that runs on {wanted.device}"
     if not found.images:
-        if set(_LAUNCHERS) & set(found.elf.undefined):
-            yield _arch(found, f"it launches kernels and holds no device code; asked for {asked}, found none")
+        if own or set(_LAUNCHERS) & set(found.elf.undefined):
+            does = "it is to hold kernels" if own else "it launches kernels"
+            yield _arch(found, f"{does} and holds no device code; asked for {asked}, found none")
         return
-    ways = [how for how, _ in runs]
-    if runs and "native" not in ways:
-        there, none = counted(ways.count("jit"), "kernel"), ways.count("none")
-        fate = f"{there} would be compiled there at load, {none} cannot run"
-        yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {have} ({fate})")
+    if runs and all(how == "none" for how, _ in runs):
+        fate = f"{counted(len(runs), 'kernel')}, none of which can run there"
+        yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {listed} ({fate})")
         return
-    strange = sorted({label(image) for image in found.images} - set(wanted.archs)) if wanted.archs else []
+    strange = sorted(have - set(own or wanted.archs)) if own or wanted.archs else []
     if strange:
-        yield _arch(found, f"code for {', '.join(strange)}, which nobody asked for: asked for {asked}, found {have}")
+        yield _arch(found, f"code for {', '.join(strange)}, which nobody asked for: asked for {asked}, found {listed}")
+    if lacking := [name for name in own if name not in have]:
+        yield _arch(found, f"no code for {', '.join(lacking)}: asked for {asked}, found {listed}")
     yield from _elsewhere(found, runs, wanted)
+
+
+def _own(found: ObjectFacts, wanted: Expectations) -> tuple[str, ...]:
+    """The architectures that are asked of this object by itself."""
+    return next((built.archs for built in wanted.built if at(found.path, built.object)), ())
+
+
+def _absent(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Fault]:
+    for built in wanted.built:
+        if not any(at(found.path, built.object) for found in objects):
+            message = f"nothing is there that could hold {', '.join(built.archs)}"
+            yield Fault("arch", built.object, message, "build that part, or mend the rule in [[verify.archs]]")
 
 
 def _arch(found: ObjectFacts, message: str) -> Fault:

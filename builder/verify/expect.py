@@ -28,6 +28,14 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class Built:
+    """Objects that match the shell pattern `object` hold code for exactly these architectures (as `label` has them)."""
+
+    object: str
+    archs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Exempt:
     """Findings that are known and accepted. `name` is a pattern over kernels and symbols, mangled.
 
@@ -55,13 +63,15 @@ class Expectations:
     """All that `judge` holds the facts against. Empty fields are not asked for.
 
     `device` is a compute capability (`12.1`), `archs` exact names as `label` gives them (`sm_121a`, `compute_120`),
-    `objects` one pair (component, patterns) per part that must be there, `max_bytes` the wheel's size limit.
+    `built` those of single objects, the first that matches, `objects` one pair (component, patterns) per part that must
+    be there, `max_bytes` the wheel's size limit.
     `strict` asks that every kernel runs on the device; without it, kernels for other devices may be there as well.
     """
 
     device: str
     machine: str = ""
     archs: tuple[str, ...] = ()
+    built: tuple[Built, ...] = ()
     strict: bool = False
     name: str = ""
     version: str = ""
@@ -93,6 +103,7 @@ def expectations_for(recipe: Recipe, package: Package, root: Path | None = None)
         device=f"{first.major}.{first.minor}",
         machine=recipe.target.machine,
         archs=_archs(recipe.target.cuda_arch),
+        built=tuple(Built(r["object"], _archs(map(Arch.parse, r["archs"]))) for r in rules("archs")),
         strict=True,
         name=canonicalize_name(package.name),
         version=package.version,
@@ -118,7 +129,7 @@ def _archs(wanted: Iterable[Arch]) -> tuple[str, ...]:
 
 
 def _rules(verify: Mapping[str, object], package: str) -> Any:  # noqa: ANN401  rows of a validated table
-    def of(key: str) -> list[dict[str, str]]:
+    def of(key: str) -> list[dict[str, Any]]:
         rows: Any = verify.get(key) or []
         return [row for row in rows if row["package"] == package]
 

@@ -9,8 +9,8 @@ import pytest
 
 from builder.inspect import elf
 from builder.model import Verdict
-from builder.verify import Exempt, Expectations, Proof, for_device
-from tests.verify.conftest import SAMPLES, Judge, MakeWheel, only, rules, sample
+from builder.verify import Built, Exempt, Expectations, Proof, for_device
+from tests.verify.conftest import LAUNCH_ARCHS, SAMPLES, Judge, MakeWheel, only, rules, sample
 
 
 def test_a_good_wheel_passes(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
@@ -58,7 +58,7 @@ def test_code_for_another_device_alone(make_wheel: MakeWheel, judge_file: Judge,
     path = make_wheel({"demo/_C.so": sample("launch_sm_75.so")})
     message = only(judge_file(path, wanted), "arch")
     assert "no code that runs on 12.1: asked for sm_121a, sm_80, compute_80, found sm_75" in message
-    assert "1 cannot run" in message
+    assert "(1 kernel, none of which can run there)" in message
 
 
 def test_no_code_at_all(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
@@ -75,7 +75,7 @@ def test_an_object_that_launches_nothing_needs_no_code(
 
 def test_kernels_left_to_the_device_to_compile(judge_file: Judge) -> None:
     verdict = judge_file(SAMPLES / "launch_ptx.so", for_device("12.1"))
-    assert "1 kernel would be compiled there at load, 0 cannot run" in only(verdict, "arch")
+    assert "has to compile from PTX at load: 1 in all: scale(float*)" in only(verdict, "jit")
 
 
 def section(name: str) -> bytes:
@@ -97,6 +97,87 @@ def test_some_native_some_compiled_at_load_some_for_others(tmp_path: Path, judge
 def test_archs_that_nobody_asked_for(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     verdict = judge_file(make_wheel(), replace(wanted, archs=("sm_121a",)))
     assert "code for compute_80, sm_80, which nobody asked for: asked for sm_121a" in only(verdict, "arch")
+
+
+OFFICIAL = Exempt("demo/_C.so", "jit", "taken from the official wheel: compiled at first use")
+
+
+def test_an_exception_for_what_is_compiled_at_load(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    asked = replace(wanted, exempt=(OFFICIAL,), archs=("sm_121a",), built=(Built("demo/_C.so", ("compute_120f",)),))
+    verdict = judge_file(make_wheel({"demo/_C.so": sample("launch_ptx.so")}), asked)
+    assert verdict.good, verdict.findings
+    assert [a.finding.rule for a in verdict.accepted] == ["jit"]
+
+
+@pytest.mark.parametrize("name", ["launch_sm_75.so", "nothing"])
+def test_does_not_excuse_what_cannot_run(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str
+) -> None:
+    bare = sample("launch_sm_75.so").replace(b".nv_fatbin", b".no_fatbin").replace(b"__nv_relfatbin", b"__no_relfatbin")
+    path = make_wheel({"demo/_C.so": bare if name == "nothing" else sample(name)})
+    verdict = judge_file(path, replace(wanted, exempt=(OFFICIAL,)))
+    assert sorted(rules(verdict)) == ["arch", "exception"]
+    assert not verdict.accepted
+
+
+def test_some_compiled_at_load_and_none_native(tmp_path: Path, judge_file: Judge) -> None:
+    path = tmp_path / "two.fatbin"
+    path.write_bytes(section("launch_ptx.so") + section("launch_sm_75.so"))
+    exempt = (replace(OFFICIAL, object="two.fatbin"),)
+    assert only(judge_file(path, Expectations("12.1", strict=True, exempt=exempt)), "none")
+
+
+def built(*archs: str, path: str = "demo/_C.so") -> tuple[Built, ...]:
+    return (Built(path, archs),)
+
+
+@pytest.mark.parametrize(
+    ("archs", "told"),
+    [
+        (LAUNCH_ARCHS, ""),
+        (("sm_80", "compute_80"), "code for sm_121a, which nobody asked for: asked for sm_80, compute_80, found"),
+        ((*LAUNCH_ARCHS, "sm_120f"), "no code for sm_120f: asked for sm_121a, sm_80, compute_80, sm_120f, found"),
+    ],
+)
+def test_what_is_asked_of_one_object(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, archs: tuple[str, ...], told: str
+) -> None:
+    files = {"demo/_C.so": sample("launch_zstd.so"), "demo/_D.so": sample("launch_zstd.so")}
+    verdict = judge_file(make_wheel(files), replace(wanted, built=built(*archs)))
+    assert verdict.good if not told else told in only(verdict, "arch")
+    assert [f.where for f in verdict.findings] == ["demo/_C.so"] * bool(told)
+
+
+def test_an_object_of_the_second_choice_alone(judge_file: Judge) -> None:
+    either = Expectations("12.1", archs=("sm_121a", "sm_120"))
+    assert judge_file(SAMPLES / "scale_sm_120.o", either).good
+    asked = replace(either, built=built("sm_121a", path="vllm/scale_sm_120.o"))
+    verdict = judge_file(SAMPLES / "scale_sm_120.o", asked)
+    assert sorted(f.message for f in verdict.findings) == [
+        "code for sm_120, which nobody asked for: asked for sm_121a, found sm_120",
+        "no code for sm_121a: asked for sm_121a, found sm_120",
+    ]
+
+
+def test_the_first_rule_for_an_object_counts(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    rows = (*built(*LAUNCH_ARCHS), *built("sm_90", path="*.so"))
+    assert judge_file(make_wheel(), replace(wanted, built=rows)).good
+    assert not judge_file(make_wheel(), replace(wanted, built=rows[::-1])).good
+
+
+def test_a_rule_for_archs_of_nothing_is_a_finding(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    asked = replace(wanted, built=built("sm_121a", path="demo/_X.so"))
+    assert "nothing is there that could hold sm_121a" in only(judge_file(make_wheel(), asked), "arch")
+
+
+def test_an_object_that_is_to_hold_kernels(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    path = make_wheel({"demo/_C.so": sample("nothing.so")})
+    message = only(judge_file(path, replace(wanted, built=built("sm_121a"))), "arch")
+    assert message == "it is to hold kernels and holds no device code; asked for sm_121a, found none"
 
 
 PROOF = Proof("*mma_sm_*.cubin", "*nvfp4*scaled_mm*", "OMMA")

@@ -54,6 +54,8 @@ def test_expectations_follow_from_the_recipe() -> None:
     assert wanted.archs[0] == "sm_121a"
     assert {proof.needs for proof in wanted.proofs} == {"OMMA", "QMMA", "F2FP.E2M1"}
     assert all(exempt.reason and exempt.needed for exempt in wanted.exempt)
+    assert {exempt.rule for exempt in wanted.exempt} == {"jit", "empty"}
+    assert ("sm_80", "compute_80") in {built.archs for built in wanted.built}
     cache = expectations_for(recipe, recipe.package("flashinfer-jit-cache"))
     assert cache.exempt == ()
     assert all(proof.object.startswith("*/") for proof in cache.proofs)
