@@ -35,8 +35,8 @@ CLASSES: tuple[str, ...] = (
 
 OMMA is block-scaled FP4, QMMA 8-bit float (and mixed FP8/FP6/FP4) MMA, HMMA 16-bit and TF32, IMMA integer;
 HGMMA, IGMMA and QGMMA are their warp-group forms of 9.0, UTCMMA the tcgen05 tensor memory MMA of 10.x and 11.0;
-F2FP.E2M1 is a convert to or from FP4, F2FP.FP8 one to or from E4M3 or E5M2, BPT.TRAP a trap. In PTX they stand
-for the instructions that ptxas turns into these.
+F2FP.E2M1 is a convert to or from FP4, F2FP.FP8 one to or from E4M3 or E5M2, BPT.TRAP a trap or a breakpoint. In PTX
+they stand for the instructions that ptxas turns into these.
 """
 
 Counts = tuple[int, ...]
@@ -47,7 +47,7 @@ NO_COUNTS: Counts = (0,) * len(CLASSES)
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """One kernel in one image. `kind` is sass or ptx, `arch` exact (`sm_120f`, `compute_80`)."""
+    """One kernel in one image. `kind` is sass or ptx, `arch` exact (`sm_120f`, and `sm_80` for PTX too)."""
 
     name: str
     kind: str

@@ -24,9 +24,12 @@ _MMA = re.compile(rb"mma[\w.:]*")
 _CONVERT = re.compile(rb"cvt\.[\w.]*?(?:e2m1|e4m3|e5m2)x[\w.]*")
 _FLOW = re.compile(
     rb"(?:^|[;{}])\s*(?:(?P<guard>@!?[\w%$]+)\s+)?"
-    rb"(?:(?P<op>bra|brx|ret|exit|trap)(?P<mods>[.\w]*)(?P<args>[^;:]*);|(?P<label>[\w$%]+):(?!:))",
+    rb"(?:(?P<op>bra|brx|ret|exit|trap|brkpt)(?P<mods>[.\w]*)(?P<args>[^;:]*);|(?P<label>[\w$%]+):(?!:))",
     re.MULTILINE,
 )
+_TRAPS = (re.compile(rb"trap(?<![\w$%.]trap)\s*;"), re.compile(rb"brkpt(?<![\w$%.]brkpt)\s*;"))
+"""A breakpoint is a trap where no debugger is, and ptxas makes the same instruction of both."""
+
 _STATEMENT = re.compile(rb"(?:^|[;{])\s*([a-z][\w.:]*)", re.MULTILINE)
 _IDLE = re.compile(rb"(?:ld\.param|mov|cvta|ret|exit|griddepcontrol)\b")
 _FUNCTION = re.compile(rb"\.func\s*(?:\([^)]*\)\s*)?([\w$%]+)")
@@ -64,7 +67,7 @@ def scan(text: bytes, where: str = "") -> Iterator[tuple[str, KernelScan]]:
     target = header(text, where).target
     words = _Words(
         convert=int(re.sub(r"\D", "", target)) >= 89 and any(text.find(w) >= 0 for w in (b"e2m1x", b"e4m3x", b"e5m2x")),
-        trap=text.find(b"trap;") >= 0,
+        trap=any(text.find(word) >= 0 for word in (b"trap", b"brkpt")),
     )
     kernels, functions = _parts(text)
     called = {name: _count(text, part, words) for name, part in functions.items()}
@@ -114,7 +117,7 @@ def _count(text: bytes, part: Part, words: _Words) -> Counter[str]:
     if words.convert:
         counts.update("F2FP.E2M1" if b"e2m1x" in token else "F2FP.FP8" for token in _CONVERT.findall(text, *part))
     if words.trap:
-        counts["BPT.TRAP"] = text.count(b"trap;", *part)
+        counts["BPT.TRAP"] = sum(len(trap.findall(text, *part)) for trap in _TRAPS)
     return counts
 
 
@@ -180,6 +183,6 @@ def _reaches_end(body: bytes) -> bool:
             return True
         if operation == b"bra":
             todo += [labels[target] for target in (steps[index]["args"].strip(),) if target in labels]
-        if guarded or operation not in {b"bra", b"trap"}:
+        if guarded or operation not in {b"bra", b"trap", b"brkpt"}:
             todo.append(index + 1)
     return False

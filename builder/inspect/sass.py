@@ -34,11 +34,18 @@ _CLASS_OF = {
     0x1EA: "UTCMMA",
 }
 _F2FP, _BPT, _EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU = 0x03E, 0x15C, 0x14D, 0x147, 0x149, 0x14A, 0x14C, 0x158, 0x159
-_CALL_ABS, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x143, 0x144, 0x150, 0x14F, 0x15B, 0x141, 0x145, 0x148
+_CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x144, 0x150, 0x14F, 0x15B, 0x141, 0x145, 0x148
+_ANYWHERE = frozenset({_BRX, _BRXU, _JMP, _JMX, _JMXU})
 _STOPS = frozenset({_BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _RET, _RTT, _KILL, _BPT})
 _CONTROL = (_EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC, _BPT)
 _IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
 """NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
+
+_TRAPPED, _INTERRUPTED = 3, 4
+"""Modes of BPT: ptxas makes TRAP of PTX's trap and brkpt alike: without a debugger either ends the grid with an error.
+
+INT is a debugger's own and no compiler's; where it stands nothing is done either.
+"""
 
 _NEVER, _ALWAYS, _PLAIN = 15, 7, 0x800
 _SURE_EXIT = _ALWAYS << 12 | _PLAIN | _EXIT
@@ -220,7 +227,7 @@ def _first_of(owner: Ints, chosen: npt.NDArray[np.bool_], kernels: int) -> Ints:
 
 
 def _is_trap(second: Words) -> npt.NDArray[np.bool_]:
-    trap: npt.NDArray[np.bool_] = (second >> np.uint64(20)) & np.uint64(7) == 3
+    trap: npt.NDArray[np.bool_] = (second >> np.uint64(20)) & np.uint64(7) == _TRAPPED
     return trap
 
 
@@ -246,7 +253,7 @@ class _Flow:
     end: int
 
     def reaches_exit(self) -> bool:
-        """Search from the entry. A call is taken to return; an indirect branch to go anywhere."""
+        """Search from the entry. A call is taken to return; an indirect branch or a jump by address to go anywhere."""
         todo, seen, met = [self.start], set(), False
         while todo:
             index = bisect_left(self.places, todo.pop())
@@ -254,7 +261,7 @@ class _Flow:
                 continue
             seen.add(index)
             operation = self.first[index] & 0x1FF
-            if operation == _EXIT or (operation in {_BRX, _BRXU, _JMX, _JMXU} and self._has_exit()):
+            if operation == _EXIT or (operation in _ANYWHERE and self._has_exit()):
                 return True
             if operation == _BSYNC and not met:
                 todo, met = [*todo, *self._barrier_targets()], True
@@ -266,12 +273,13 @@ class _Flow:
 
     def _next(self, index: int, operation: int) -> list[int]:
         after = self.places[index] + 1
-        ends = operation in {_RET, _RTT, _KILL} or (operation == _BPT and (self.second[index] >> 20) & 7 == 3)
+        mode = self.second[index] >> 20 & 7
+        ends = operation in {_RET, _RTT, _KILL} or (operation == _BPT and mode in {_TRAPPED, _INTERRUPTED})
         if operation == _CALL or (operation == _WARPSYNC and self.second[index] >> 22 & 1):
             return [self._target(index), after]
         if operation == _BRA:
             return [self._target(index)] if self._unconditional(index) else [self._target(index), after]
-        if operation == _JMP or (ends and self.first[index] >> 12 & 15 == _ALWAYS):
+        if ends and self.first[index] >> 12 & 15 == _ALWAYS:
             return []
         return [after]
 

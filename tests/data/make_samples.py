@@ -65,6 +65,12 @@ SAMPLE_LIST = (
         Sample(f"flow_sm_{arch}.cubin", "flow.cu", ("-cubin", f"-arch=sm_{arch}"))
         for arch in ("75", "80", "90a", "121a")
     ),
+    # refused at run time, with a breakpoint
+    *(
+        Sample(f"refuse_sm_{arch}.cubin", "refuse.cu", ("-cubin", f"-arch=sm_{arch}"))
+        for arch in ("80", "90a", "120", "121a")
+    ),
+    Sample("refuse_ptx_121a.ptx", "refuse.cu", ("-ptx", "-arch=compute_121a")),
     # instruction classes by architecture
     *(Sample(f"mma_sm_{arch}.cubin", "mma.cu", ("-cubin", f"-arch=sm_{arch}")) for arch in ("75", "80", "89")),
     Sample("mma_sm_90a.cubin", "mma.cu", ("-cubin", "-arch=sm_90a", "-DWARP_GROUP")),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builder.inspect import KernelFacts, inspect_path
+from builder.inspect.elf import CodeSections
+from builder.inspect.sass import KernelScan, scan
 
 
 def one(path: Path, name: str) -> KernelFacts:
@@ -34,6 +38,64 @@ def test_the_right_architecture_passes(samples: Path, kernel: str) -> None:
     found = one(samples / "guard_sm_120.o", kernel)
     assert not found.trap_only
     assert not found.empty
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["refuse_sm_80.cubin", "refuse_sm_90a.cubin", "refuse_sm_120.cubin", "refuse_sm_121a.cubin", "refuse_ptx_121a.ptx"],
+)
+@pytest.mark.parametrize(
+    ("kernel", "trap_only"),
+    [("7refusesPf", True), ("20refuses_in_assembler", True), ("19refuses_before_work", True), ("6checks", False)],
+)
+def test_a_kernel_that_prints_and_breaks_is_seen(samples: Path, name: str, kernel: str, *, trap_only: bool) -> None:
+    found = one(samples / name, kernel)
+    assert (found.trap_only, found.empty) == (trap_only, False)
+    assert found.instructions()["BPT.TRAP"] == 1
+
+
+TRAP, INTERRUPT = (0x000000040000795C, 0x000FEA0000300000), (0x000000040000795C, 0x000FEA0000400000)
+EXIT, JUMP, JUMP_IF_NOT = (0x794D, 0x000FEA0003800000), (0x10794A, 0x000FEA0003800000), (0x10894A, 0x000FEA0003800000)
+SKIP_IF_NOT = (0x0000000000048947, 0x000FEA0003800000)
+"""Words that nvdisasm reads as BPT.TRAP, BPT.INT, EXIT, JMP, @!P0 JMP and @!P0 BRA over the next instruction."""
+
+
+def scanned(*words: tuple[int, int]) -> KernelScan:
+    image = b"".join(struct.pack("<QQ", *word) for word in words)
+    (found,) = scan(image, CodeSections(("kernel",), np.array([0]), np.array([len(image)])), 121)
+    return found
+
+
+def test_a_breakpoint_of_a_debugger_is_no_end_of_a_kernel() -> None:
+    assert scanned(INTERRUPT, EXIT).trap_only
+    assert scanned(INTERRUPT, EXIT).counts == KernelScan().counts
+    assert scanned(TRAP, EXIT).trap_only
+
+
+@pytest.mark.parametrize("jump", [JUMP, JUMP_IF_NOT])
+def test_a_jump_by_address_may_reach_the_exit(jump: tuple[int, int]) -> None:
+    """A guarded one goes on besides; where either goes to, its words alone do not say."""
+    assert not scanned(SKIP_IF_NOT, TRAP, jump, EXIT).trap_only
+    assert scanned(TRAP, jump, EXIT).trap_only
+
+
+@pytest.mark.parametrize(
+    ("statement", "trap_only"),
+    [
+        ("brkpt;", True),
+        ("trap ;", True),
+        ("brkpt\t;", True),
+        ("@%p1 brkpt;", False),
+        ("@!%p1 bra $L1;\n\tbrkpt;\n$L1:", False),
+        ("call brkpt;", False),
+        ("bra $L1;\n$L1:\n\tbrkpt;", True),
+    ],
+)
+def test_a_breakpoint_in_ptx(tmp_path: Path, statement: str, *, trap_only: bool) -> None:
+    path = tmp_path / "one.ptx"
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry one()\n{{\n\t{statement}\n\tret;\n}}\n"
+    path.write_text(text)
+    assert one(path, "one").trap_only is trap_only
 
 
 @pytest.mark.parametrize("arch", ["75", "80", "90a", "121a"])

@@ -6,7 +6,7 @@ none of them answers with the merged file system and its digests.
 
 from __future__ import annotations
 
-from builder.inspect.oci.api import inspect_image, is_reference
+from builder.inspect.oci.api import inspect_image, is_reference, layers_of
 from builder.inspect.oci.contract import image_json, image_text
 from builder.inspect.oci.facts import ContainerFacts, Entry, LayerFacts, Root
 
@@ -19,4 +19,5 @@ __all__ = [
     "image_text",
     "inspect_image",
     "is_reference",
+    "layers_of",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from builder.inspect.oci.layout import Found, Layout, damaged, find_image
 
 OCI: Final = "oci:"
 DOCKER: Final = "docker-archive:"
+_DAMAGE = (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError)
 
 
 def is_reference(word: str) -> bool:
@@ -29,20 +31,37 @@ def inspect_image(reference: str, platform: str = "linux/arm64") -> ContainerFac
     `platform` picks from an index of several. Raises InspectError when it is not there, damaged or unsafe.
     """
     layout, tag = _layout(reference)
-    try:
+    with _damage_is_said(reference):
         found = find_image(layout, tag, platform)
         merged = Merged()
         layers = tuple(
             lay(merged, layout, blob, diff_id, number)
             for number, (blob, diff_id) in enumerate(zip(found.layers, _diff_ids(found, reference), strict=True))
         )
+    return _facts(reference, found, layers, merged)
+
+
+def layers_of(reference: str, platform: str = "linux/arm64") -> tuple[str, tuple[str, ...]]:
+    """The image's digest and its layers' diff_ids, by manifest and config alone: the layers are not read.
+
+    Raises InspectError as `inspect_image` does.
+    """
+    layout, tag = _layout(reference)
+    with _damage_is_said(reference):
+        found = find_image(layout, tag, platform)
+        return found.digest, tuple(_diff_ids(found, reference))
+
+
+@contextmanager
+def _damage_is_said(reference: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InspectError(
             f"cannot read it: {error.strerror or error}", where=reference, expected="a whole image"
         ) from error
-    except (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError) as error:
+    except _DAMAGE as error:
         raise damaged(f"it cannot be read ({type(error).__name__}: {error})", reference) from error
-    return _facts(reference, found, layers, merged)
 
 
 def _layout(reference: str) -> tuple[Layout, str]:
