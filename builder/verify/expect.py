@@ -51,11 +51,10 @@ class Exempt:
 
 @dataclass(frozen=True, slots=True)
 class PatchProbes:
-    """What one patch promises of the wheel's files, unless upstream has superseded it."""
+    """What one patch promises of the wheel's files, unless the build found it superseded."""
 
     file: str
     probes: tuple[Probe, ...]
-    superseded: tuple[Probe, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +141,4 @@ def _limit(verify: Mapping[str, object], package: str) -> int:
 
 
 def _probes(package: Package, root: Path) -> tuple[PatchProbes, ...]:
-    headers = ((patch.file, patch.header) for patch in load_series(package, root))
-    return tuple(PatchProbes(file, header.expects, header.superseded_when) for file, header in headers)
+    return tuple(PatchProbes(patch.file, patch.header.expects) for patch in load_series(package, root))

@@ -10,8 +10,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from builder.errors import WheelError
 from builder.inspect.facts import FileFacts
 from builder.patches.probe import Probe
+from builder.supply import RECORD_NAME, read_record
 from builder.verify.expect import Expectations
 from builder.verify.rules import Fault
 
@@ -37,7 +39,7 @@ def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> I
     yield from _identity(file, where, wanted)
     yield from _torch(file, contents, where, wanted)
     yield from _parts(file, contents, wanted)
-    yield from _promises(contents, wanted)
+    yield from _promises(contents, states_in(contents, file.wheel.dist_info), where, wanted)
     if wanted.max_bytes and file.size > wanted.max_bytes:
         message = f"the wheel is {file.size / 1e6:.1f} MB, its limit is {wanted.max_bytes / 1e6:.0f} MB"
         yield Fault("size", where, message, "strip objects and drop archs, or raise max_wheel_mb in [verify]")
@@ -99,15 +101,33 @@ def _parts(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterato
             yield Fault("component", pattern, message, "build the wheel again; [package.prebuilt] names the files")
 
 
-def _promises(contents: Contents, wanted: Expectations) -> Iterator[Fault]:
-    """Probes on files that the wheel carries; a source that is only compiled is proven by its code."""
+def states_in(contents: Contents, dist_info: str) -> Mapping[str, str] | None:
+    """What the wheel's build record says became of each patch (clean, superseded …); None without a readable one."""
+    data = contents.read(f"{dist_info}/{RECORD_NAME}")
+    try:
+        return None if data is None else {p["file"]: p["state"] for p in read_record(data, RECORD_NAME)["patches"]}
+    except WheelError:
+        return None
+
+
+def _promises(
+    contents: Contents, states: Mapping[str, str] | None, where: str, wanted: Expectations
+) -> Iterator[Fault]:
+    """Probes on files that the wheel carries; a source that is only compiled is proven by its code.
+
+    Only the build saw upstream's tree, so its record says what was superseded: once a patch is in, the wheel looks as
+    if upstream had done it.
+    """
     installed = installed_paths(contents.names)
 
     def holds(probe: Probe) -> bool:
         return probe.holds(lambda path: contents.read(installed.get(path, path)))
 
     for patch in wanted.patches:
-        if patch.superseded and all(holds(probe) for probe in patch.superseded):
+        if states is not None and patch.file not in states:
+            message = "the build record does not name these patches of the recipe: {}"
+            yield Fault("patch", where, message, "build it again from the recipe", patch.file)
+        if states is not None and states.get(patch.file) == "superseded":
             continue
         for probe in patch.probes:
             if _carried(probe, installed) and not holds(probe):
@@ -125,4 +145,5 @@ def installed_paths(names: tuple[str, ...]) -> Mapping[str, str]:
 
 def _carried(probe: Probe, installed: Mapping[str, str]) -> bool:
     top = probe.path.partition("/")[0]
-    return probe.path in installed or (probe.path.endswith(".py") and any(n.startswith(f"{top}/") for n in installed))
+    named = any(path in installed for path in probe.paths)
+    return named or (probe.path.endswith(".py") and any(name.startswith(f"{top}/") for name in installed))

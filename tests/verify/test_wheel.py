@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from builder.patches.probe import parse_probe
+from builder.supply import RECORD_NAME, SBOM_NAME, sbom
 from builder.verify import Expectations
 from builder.verify.expect import PatchProbes
 from builder.verify.wheelrules import installed_paths
+from tests.supply.records import record
 from tests.verify.conftest import Judge, MakeWheel, only, rules, sample
 
 
@@ -84,9 +87,17 @@ def test_a_part_that_is_missing(make_wheel: MakeWheel, judge_file: Judge, wanted
     assert [(f.rule, f.where) for f in verdict.findings] == [("component", "demo/third_party/*.py")]
 
 
-def patched(*probes: str, superseded: tuple[str, ...] = ()) -> tuple[PatchProbes, ...]:
-    read = tuple(parse_probe(text) for text in probes)
-    return (PatchProbes("demo/0001-x.patch", read, tuple(parse_probe(text) for text in superseded)),)
+def patched(*probes: str) -> tuple[PatchProbes, ...]:
+    return (PatchProbes("demo/0001-x.patch", tuple(parse_probe(text) for text in probes)),)
+
+
+def papers(state: str, file: str = "demo/0001-x.patch") -> dict[str, bytes]:
+    """A build record of demo 1.0, whose one patch became `state`, and the bill that goes with it."""
+    value = record("flashinfer-python")
+    value["package"] |= {"name": "demo", "version": "1.0"}
+    value["patches"] = [value["patches"][0] | {"file": file, "state": state}]
+    folder = "demo-1.0.dist-info"
+    return {f"{folder}/{RECORD_NAME}": json.dumps(value).encode(), f"{folder}/{SBOM_NAME}": sbom(value)}
 
 
 FILES = {
@@ -110,8 +121,38 @@ def test_what_a_patch_expects_and_the_wheel_lacks(
 
 
 def test_a_superseded_patch_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
-    series = patched("demo/a.py: def other", superseded=("demo/a.py: def mended",))
-    assert judge_file(make_wheel(FILES), replace(wanted, patches=series)).good
+    asked = replace(wanted, patches=patched("demo/a.py: def other"))
+    assert judge_file(make_wheel(FILES | papers("superseded")), asked).good
+
+
+@pytest.mark.parametrize("state", ["clean", "offset", "contained"])
+def test_an_applied_patch_keeps_its_promise_however_the_wheel_looks(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, state: str
+) -> None:
+    asked = replace(wanted, patches=patched("demo/a.py: def mended", "demo/a.py: def other"))
+    message = only(judge_file(make_wheel(FILES | papers(state)), asked), "patch")
+    assert message.endswith("1 in all: demo/a.py: def other")
+    kept = replace(wanted, patches=patched("demo/a.py: def mended"))
+    assert judge_file(make_wheel(FILES | papers(state)), kept).good
+
+
+def test_a_patch_that_the_build_record_lacks(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    asked = replace(wanted, patches=patched("demo/a.py: def mended"))
+    verdict = judge_file(make_wheel(FILES | papers("clean", "demo/0002-y.patch")), asked)
+    assert only(verdict, "patch").endswith("does not name these patches of the recipe: 1 in all: demo/0001-x.patch")
+
+
+def test_a_damaged_record_excuses_nothing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    asked = replace(wanted, patches=patched("demo/a.py: def other"))
+    verdict = judge_file(make_wheel(FILES | {f"demo-1.0.dist-info/{RECORD_NAME}": b"{}"}), asked)
+    assert sorted(rules(verdict)) == ["build-record", "patch"]
+
+
+def test_a_probe_of_the_first_file_that_is_there(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    asked = replace(wanted, patches=patched("csrc/old.cu|csrc/k.cu: text families"))
+    assert "csrc/old.cu|csrc/k.cu: text families" in only(judge_file(make_wheel(FILES), asked), "patch")
 
 
 def test_sources_lie_elsewhere_in_the_flashinfer_wheel() -> None:
