@@ -11,6 +11,7 @@ from builder.compile import Kind, job_count
 from builder.compile.ahead import groups
 from builder.compile.costs import UnitCost, units_of
 from builder.context import Context
+from builder.errors import ToolchainError
 from builder.model import Package, PatchedTree, Recipe
 from builder.patches import Overlap, Result, Step, overlaps_of, result_of, standings, status
 from builder.recipe import local_version, locked
@@ -86,7 +87,10 @@ def _kept(recipe: Recipe, root: Path, context: Context, results: Mapping[str, Re
         name: PatchedTree(name, context.store.git_dir(name), "", "", result.found, ())
         for name, result in results.items()
     }
-    key = toolchain_key(recipe, locked(recipe, root), kind, compilers)
+    try:
+        key = toolchain_key(recipe, locked(recipe, root), kind, compilers)
+    except ToolchainError:  # no CUDA is installed here: nothing was built with it
+        return frozenset()
     known = [package for package in recipe.packages if (package.source or package.name) in trees]
     return frozenset(p.name for p in known if kept(recipe, p, trees, key, context.store))
 

@@ -11,17 +11,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from builder.errors import ToolchainError
 from builder.store import Store, key_of, sha256_of
 
 _SETTINGS = ("SPARK_WHEELS_ROOT", "CUDA_HOME")
 
 
 def fingerprint(root: Path, options: Mapping[str, str]) -> str:
-    """A key of all that decides a build's result: our code, recipes, patches, options, Python."""
+    """A key of all that decides a build's result: our code, recipes, patches, options, Python, an installed CUDA."""
     folders = (Path(__file__).parent, root / "recipes", root / "patches")
     files = {str(path): sha256_of(path) for folder in folders for path in _files(folder)}
     settings = {name: os.environ.get(name, "") for name in _SETTINGS}
-    return key_of([files, dict(options), settings, sys.version_info[:3]])
+    return key_of([files, dict(options), settings, sys.version_info[:3], _cuda(options)])
+
+
+def _cuda(options: Mapping[str, str]) -> str:
+    if options.get("toolchain") != "system":
+        return ""
+    from builder.compile.installed import digest_of, installed_cuda  # takes time that no other build should take
+
+    try:
+        return digest_of(installed_cuda())
+    except ToolchainError:
+        return ""
 
 
 def earlier(store: Store, key: str) -> dict[str, Any] | None:

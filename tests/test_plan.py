@@ -11,6 +11,7 @@ import pytest
 
 from builder import commands, plan
 from builder.commands import Request
+from builder.compile import installed
 from builder.compile.host import installed_compilers
 from builder.compile.kept import keep_wheel
 from builder.compile.package import _content
@@ -109,6 +110,15 @@ def test_the_systems_cuda_needs_fewer_files(recipe: Recipe, root: Path, context:
     own = plan.plan(recipe, root, context, jobs="1", toolchain="system")
     assert 0 < own["toolchain"]["files"] < ours["toolchain"]["files"]
     assert "toolchain: this machine's CUDA, torch" in plan.text(own)
+
+
+def test_a_plan_for_the_systems_cuda_needs_none_here(
+    recipe: Recipe, root: Path, context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.setattr(installed, "_USUAL", str(tmp_path / "nowhere"))
+    (package,) = plan.plan(recipe, root, context, jobs="1", toolchain="system")["packages"]
+    assert not package["wheel_kept"]
 
 
 def test_a_kept_wheel_is_named_and_leaves_nothing_to_compile(

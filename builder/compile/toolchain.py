@@ -13,7 +13,7 @@ import shutil
 import sys
 import venv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,7 @@ from packaging.utils import parse_wheel_filename
 
 from builder.archive import unpack_wheel
 from builder.compile.host import Compilers, find_compilers, python_headers
+from builder.compile.installed import digest_of, installed_cuda, release_in, version_of
 from builder.compile.overlay import make_overlay, plan_mirror, plan_overlay
 from builder.compile.place import canonical_root, holding
 from builder.compile.stubs import TOOLS, Stub, gate_folder, gated, stub_folder
@@ -45,8 +46,9 @@ _CUDA = Path("nvidia/cu13")
 class Toolchain:
     """Everything that a compile needs, at canonical paths. `key` changes when any part does.
 
-    `files` are those of the lock that were laid out. `layout` is a digest of where each thing lies and of what we made
-    ourselves: ninja sees no change behind a link when the new file is the older one.
+    `cuda` is the recipe's, or that of the installed CUDA. `files` are those of the lock that were laid out. `layout` is
+    a digest of where each thing lies and of what we made ourselves: ninja sees no change behind a link when the new
+    file is the older one.
     """
 
     key: str
@@ -129,8 +131,7 @@ def prepare(recipe: Recipe, lock: Sequence[LockedFile], context: Context, *, kin
         files=tuple(file for files in parts.values() for file in files),
         layout=layout,
     )
-    _check_nvcc(toolchain, context)
-    return toolchain
+    return replace(toolchain, cuda=_found_cuda(toolchain, context))
 
 
 def files_for(lock: Sequence[LockedFile], machine: str, kind: Kind = "index") -> list[LockedFile]:
@@ -139,10 +140,14 @@ def files_for(lock: Sequence[LockedFile], machine: str, kind: Kind = "index") ->
 
 
 def toolchain_key(recipe: Recipe, lock: Sequence[LockedFile], kind: Kind, compilers: Compilers) -> str:
-    """A key over every file of the lock that this build uses, the host compiler and the kind."""
+    """A key over every file of the lock that this build uses, the host compiler, the kind and an installed CUDA.
+
+    Raises ToolchainError when `kind` is `system` and there is none.
+    """
     parts = _parts(lock, recipe.target.machine, with_cuda=kind == "index")
     used = {part: sorted(file.sha256 for file in files) for part, files in parts.items()}
-    return key_of([used, kind, compilers.version, str(compilers.cxx), sys.version_info[:2], _facade_digest()])
+    host = [compilers.version, str(compilers.cxx), sys.version_info[:2]]
+    return key_of([used, kind, *host, _facade_digest(), *_installed(kind)])
 
 
 def _code_key(parts: Mapping[str, Sequence[LockedFile]], kind: Kind, machine: str) -> str:
@@ -152,7 +157,11 @@ def _code_key(parts: Mapping[str, Sequence[LockedFile]], kind: Kind, machine: st
     moves nothing and recompiles nothing.
     """
     reaching = {part: sorted(file.sha256 for file in files) for part, files in parts.items() if part != "build"}
-    return key_of([reaching, kind, machine])
+    return key_of([reaching, kind, machine, *_installed(kind)])
+
+
+def _installed(kind: Kind) -> list[str]:
+    return [digest_of(installed_cuda())] if kind == "system" else []
 
 
 def _parts(lock: Sequence[LockedFile], machine: str, *, with_cuda: bool) -> dict[str, list[LockedFile]]:
@@ -241,7 +250,7 @@ def _folders(
 
 def _cuda_links(trees: Mapping[str, Path], machine: str, compilers: Compilers, context: Context) -> dict[str, Path]:
     if "host" not in trees:
-        return plan_mirror(_system_cuda())
+        return plan_mirror(installed_cuda())
     links = plan_overlay(trees["host"] / _CUDA, trees["target"] / _CUDA, machine)
     return links | {"lib64/stubs/libcuda.so": _libcuda_stub(links["include/cuda.h"], compilers, context)}
 
@@ -303,26 +312,15 @@ def _libcuda_stub(header: Path, compilers: Compilers, context: Context) -> Path:
     return context.store.tree(f"libcuda-stub-{key}", make) / "libcuda.so"
 
 
-def _system_cuda() -> Path:
-    places = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
-    for place in places:
-        if place and (Path(place) / "bin" / "nvcc").is_file():
-            return Path(place)
-    raise ToolchainError(
-        "toolchain=system, and no nvcc here",
-        where="CUDA_HOME, /usr/local/cuda",
-        remedy="set CUDA_HOME, or leave out toolchain=system to use the locked toolchain",
-    )
-
-
-def _check_nvcc(toolchain: Toolchain, context: Context) -> None:
+def _found_cuda(toolchain: Toolchain, context: Context) -> str:
+    """CUDA's version as it is here; raises ToolchainError unless it is of the release that the recipe pins."""
     said = context.run([toolchain.cuda_home / "bin" / "nvcc", "--version"], env=toolchain.environment()).output
-    found = re.search(r"release (\d+\.\d+)", said)
-    wanted = ".".join(toolchain.cuda.split(".")[:2])
-    if found is None or found[1] != wanted:
+    found, wanted = release_in(said), ".".join(toolchain.cuda.split(".")[:2])
+    if found != wanted:
         raise ToolchainError(
-            f"nvcc is of CUDA {found[1] if found else 'unknown'}",
+            f"nvcc is of CUDA {found or 'unknown'}",
             where=str(toolchain.cuda_home),
             expected=f"CUDA {wanted}, as the recipe pins",
             remedy="install that CUDA, or leave out toolchain=system",
         )
+    return version_of(installed_cuda(), found) if toolchain.kind == "system" else toolchain.cuda

@@ -54,6 +54,20 @@ def test_our_own_code_is_part_of_the_key(root: Path, tmp_path: Path, monkeypatch
     assert resume.fingerprint(root, OPTIONS) != before
 
 
+def test_an_installed_cuda_that_is_updated_in_place_changes_the_key_of_builds_with_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = OPTIONS | {"toolchain": "system"}
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    for program in ("bin/nvcc", "nvvm/bin/cicc"):
+        (tmp_path / "cuda" / program).parent.mkdir(parents=True)
+        (tmp_path / "cuda" / program).write_text("1")
+    before = resume.fingerprint(root, system), resume.fingerprint(root, OPTIONS)
+    (tmp_path / "cuda/nvvm/bin/cicc").write_text("2")
+    assert resume.fingerprint(root, system) != before[0]
+    assert resume.fingerprint(root, OPTIONS) == before[1]
+
+
 @pytest.fixture
 def built(tmp_path: Path) -> dict[str, object]:
     """The document of a build whose wheel and index stand."""
