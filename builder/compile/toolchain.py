@@ -40,6 +40,7 @@ _TORCH_FILES = ("torch/version.py", "torch/utils/cpp_extension.py")
 Kind = Literal["index", "system"]
 
 _CUDA = Path("nvidia/cu13")
+_VERSION = re.compile(r"^version(?:_info)? *= *(\d+)\.(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,7 @@ def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compil
 
     Returns a digest of the layout, in which the store's own place has no part.
     """
-    if not (root / "python" / "bin" / "python3").exists():
-        venv.EnvBuilder(symlinks=True, clear=True).create(root / "python")
+    _own_python(root / "python")
     folders = _folders(root, trees, machine, compilers, context)
     gate = {"links": {"gate": gate_folder(context.store)}}
     for name, links in folders.items():
@@ -230,6 +230,21 @@ def _lay_out(root: Path, trees: dict[str, Path], machine: str, compilers: Compil
     store = context.store.root
     places = {f"{name}/{link}": place for name, links in folders.items() for link, place in links.items()}
     return key_of({link: str(p.relative_to(store) if p.is_relative_to(store) else p) for link, p in places.items()})
+
+
+def _own_python(folder: Path) -> None:
+    """A Python of the builder's own version: the build tools beside it are wheels for that one."""
+    if not (folder / "bin" / "python3").exists() or _version_of(folder) != sys.version_info[:2]:
+        venv.EnvBuilder(symlinks=True, clear=True).create(folder)
+
+
+def _version_of(folder: Path) -> tuple[int, ...]:
+    """`(3, 12)` of a virtual environment; empty when it does not say."""
+    try:
+        said = _VERSION.search((folder / "pyvenv.cfg").read_text(encoding="utf-8"))
+    except OSError:
+        return ()
+    return (int(said[1]), int(said[2])) if said else ()
 
 
 def _folders(
