@@ -18,6 +18,7 @@ from builder.errors import RunError, StoreError, ToolchainError
 from builder.report import counted
 
 _SHARED = ("SCCACHE_", "AWS_", "ACTIONS_CACHE", "ACTIONS_RESULTS", "ACTIONS_RUNTIME")
+_REFUSED = {"SCCACHE_SERVER_PORT", "SCCACHE_NO_DAEMON", "SCCACHE_START_SERVER"}
 _SIZE = "40G"
 UNWRITTEN = "cache writes failed"
 _WRITING_SECONDS = 60.0
@@ -29,7 +30,8 @@ _IDLE_SECONDS = "14400"
 def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[str, str]]:
     """The environment of sccache, with a server of this build's own that ends with it.
 
-    The caller's SCCACHE_* settings win, so that a shared backend is set in one place. Hits and
+    The caller's SCCACHE_* settings win, so that a shared backend is set in one place, but for those that decide how the
+    server runs: the build finds, counts and ends its own by them. Hits and
     misses are counted in the report, entries that could not be read and were compiled again, and those that could not
     be written.
     """
@@ -57,14 +59,17 @@ def _start(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> No
 
 def _environment(context: Context) -> dict[str, str]:
     """A damaged object is compiled again; a damaged entry of direct mode would end the build, so that it is off."""
-    ours = {
-        "SCCACHE_DIR": str(context.store.root / "sccache"),
-        "SCCACHE_CACHE_SIZE": _SIZE,
-        "SCCACHE_SERVER_UDS": str(socket_of(canonical_root(), os.getpid())),
-        "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
-        "SCCACHE_DIRECT": "false",
-    }
-    return ours | {name: value for name, value in os.environ.items() if name.startswith(_SHARED)}
+    usual = {"SCCACHE_DIR": str(context.store.root / "sccache"), "SCCACHE_CACHE_SIZE": _SIZE}
+    asked = {name: value for name, value in os.environ.items() if name.startswith(_SHARED) and name not in _REFUSED}
+    return (
+        usual
+        | asked
+        | {
+            "SCCACHE_SERVER_UDS": str(socket_of(canonical_root(), os.getpid())),
+            "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
+            "SCCACHE_DIRECT": "false",
+        }
+    )
 
 
 def _stop(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> None:

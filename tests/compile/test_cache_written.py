@@ -1,4 +1,4 @@
-"""What did not reach the storage of the compiler cache is counted, told, and ends a share."""
+"""Which of the caller's settings count; what did not reach the storage is counted, told, and ends a share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from builder.commands import _effort
-from builder.compile.cache import check_written, compiler_cache, counts_in, settled
+from builder.compile.cache import _environment, check_written, compiler_cache, counts_in, settled
 from builder.compile.host import Compilers
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
@@ -74,6 +74,43 @@ def test_the_summary_names_them() -> None:
         "2 cache writes failed: compiled again by whoever needs that next",
     ]
     assert len(_effort({"counts": {"cache hits": 1}, "seconds": {"total": 1.0}})) == 1
+
+
+HOW_IT_RUNS = {
+    "SCCACHE_SERVER_UDS": "/tmp/mine",  # noqa: S108  never made
+    "SCCACHE_SERVER_PORT": "4226",
+    "SCCACHE_IDLE_TIMEOUT": "1",
+    "SCCACHE_NO_DAEMON": "1",
+    "SCCACHE_DIRECT": "true",
+    "SCCACHE_START_SERVER": "1",
+}
+
+
+def test_the_caller_says_where_the_cache_is_and_not_how_its_server_runs(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", str(tmp_path))
+    plain = _environment(context)
+    for name, value in (HOW_IT_RUNS | {"SCCACHE_BUCKET": "mine", "SCCACHE_CACHE_SIZE": "1G"}).items():
+        monkeypatch.setenv(name, value)
+    found = _environment(context)
+    assert {name: found.pop(name) for name in ("SCCACHE_BUCKET", "SCCACHE_CACHE_SIZE")} == {
+        "SCCACHE_BUCKET": "mine",
+        "SCCACHE_CACHE_SIZE": "1G",
+    }
+    plain.pop("SCCACHE_CACHE_SIZE")
+    assert found == plain
+
+
+@pytest.mark.compile
+def test_a_server_that_the_caller_would_not_have_as_a_daemon_starts_all_the_same(
+    toolchain: Toolchain, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in HOW_IT_RUNS.items():
+        monkeypatch.setenv(name, value)
+    with compiler_cache(toolchain, context) as cache:
+        compile_one(toolchain, cache, tmp_path, "int one;\n")
+    assert context.report.counters["cache misses"] == 1
 
 
 @pytest.fixture
