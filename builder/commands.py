@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +20,7 @@ from builder.store import Store
 
 if TYPE_CHECKING:
     from builder import pipeline
+    from builder.inspect.facts import Level
     from builder.model import Recipe
     from builder.source import ExternalsMode
 
@@ -150,22 +151,32 @@ def lock(request: Request) -> Outcome:
 
 def inspect(request: Request) -> Outcome:
     """Report what wheels, objects, cubins or folders hold."""
-    chosen = _options(request, "device", "level", words=True)
-    _one_of(chosen, "level", ("arch", "sass"))
+    chosen = _options(request, "device", "level", "details", words=True)
+    _one_of(chosen, "level", ("arch", "sass", "all"))
+    _one_of(chosen, "details", ("yes", "no"))
     from builder.inspect import inspect_path, to_json, to_text
     from builder.inspect.oci import image_json, image_text, inspect_image, is_reference
 
     if not request.words:
         raise UsageError("inspect what?", expected="wheels, .so, .o, cubins, folders, or oci:PATH", remedy="name one")
     if all(map(is_reference, request.words)):
+        if "details" in chosen:
+            raise UsageError("an image has no details=", expected="device=…", remedy="leave it out")
         images = [inspect_image(word) for word in request.words]
         return Outcome({"version": 1, "images": [image_json(i) for i in images]}, "\n".join(map(image_text, images)))
     devices = tuple(chosen.get("device", "12.1").split(","))
-    files = [
-        inspect_path(Path(word), level="arch" if chosen.get("level") == "arch" else "sass", devices=devices)
-        for word in request.words
-    ]
-    return Outcome(to_json(files), to_text(files))
+    level, details = chosen.get("level"), chosen.get("details") == "yes"
+    depth: Level = "arch" if level == "arch" else "all" if level == "all" else "sass"
+    files = [inspect_path(Path(word), level=depth, devices=devices) for word in request.words]
+    document = to_json(files, details=details)
+    return Outcome(document, "\n".join([to_text(files), *(_hollow(document) if details else ())]))
+
+
+def _hollow(document: Mapping[str, Any]) -> Iterator[str]:
+    """Every kernel that only traps or does nothing, of a document with details."""
+    for found in (found for file in document["files"] for found in file["objects"]):
+        for kind, words in (("trap_only", "trap-only"), ("empty", "empty")):
+            yield from (f"{found['path']}: {words}: {kernel}" for kernel in found[kind])
 
 
 def verify(request: Request) -> Outcome:

@@ -250,7 +250,10 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact that contradicts an expectation, its cause and its remedy."""
+    """One fact that contradicts an expectation, its cause and its remedy.
+
+    `names` are the kernels, symbols or files meant, mangled and all of them; the message may name the first alone.
+    """
 
     rule: str
     where: str
@@ -275,6 +278,7 @@ class Verdict:
 
     findings: tuple[Finding, ...]
     archs: dict[str, tuple[str, ...]]
+    names: tuple[str, ...] = ()
     accepted: tuple[Accepted, ...] = ()
 
     @property

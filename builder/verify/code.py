@@ -107,7 +107,7 @@ def _elsewhere(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations)
             yield Fault(
                 "jit",
                 found.path,
-                f"kernels that {wanted.device} has to compile from PTX at load: {{}}",
+                f"kernels that {wanted.device} has to compile from PTX at load:",
                 f"build them for {wanted.archs[0] if wanted.archs else wanted.device}: mend the part's arch list",
                 kernel.name,
             )
@@ -115,7 +115,7 @@ def _elsewhere(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations)
             yield Fault(
                 "none",
                 found.path,
-                f"kernels that cannot run on {wanted.device} (they are for {kernel.arch}): {{}}",
+                f"kernels that cannot run on {wanted.device} (they are for {kernel.arch}):",
                 "build them for the device, or leave their sources out",
                 kernel.name,
             )
@@ -129,7 +129,7 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
             yield Fault(
                 "trap",
                 found.path,
-                f"kernels of which no path reaches a normal end on {wanted.device}, they only trap: {{}}",
+                f"kernels of which no path reaches a normal end on {wanted.device}, they only trap:",
                 "a guard on __CUDA_ARCH__ left them out: widen it to the device's family, or do not build them",
                 kernel.name,
             )
@@ -137,7 +137,7 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
             yield Fault(
                 "empty",
                 found.path,
-                f"kernels that do nothing on {wanted.device} and report nothing: {{}}",
+                f"kernels that do nothing on {wanted.device} and report nothing:",
                 "a guard on __CUDA_ARCH__ left their bodies out: widen it to the device's family",
                 kernel.name,
             )
@@ -156,7 +156,7 @@ def _proof(matching: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) 
             yield Fault(
                 "instruction",
                 found.path,
-                f"kernels like {proof.kernel} without {proof.needs} in code that runs on {wanted.device}: {{}}",
+                f"kernels like {proof.kernel} without {proof.needs} in code that runs on {wanted.device}:",
                 "their source took another path: check the arch they were built for, and its guards",
                 kernel.name,
             )

@@ -79,7 +79,7 @@ def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
             yield Fault(
                 "glibc",
                 found.path,
-                f"its tag promises glibc {promise} or newer, and {library} of that age lacks {{}}",
+                f"its tag promises glibc {promise} or newer, and {library} of that age lacks",
                 "raise the tag to what the symbols need, or build on an older system",
                 f"{symbol}@{version}",
             )

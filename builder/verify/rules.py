@@ -19,13 +19,14 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One contradiction. `about` is the kernel or symbol; in `message`, {} stands for all of them."""
+    """One contradiction. `about` is the kernel or symbol, told after `message`; `note` is what else is known of it."""
 
     rule: str
     where: str
     message: str
     remedy: str
     about: str = ""
+    note: str = ""
 
 
 def at(path: str, pattern: str) -> bool:
@@ -51,14 +52,15 @@ def sift(
 
 
 def told(faults: Iterable[Fault]) -> Iterator[Finding]:
-    """One finding for all faults of the same rule, place and wording."""
+    """One finding for all faults of the same rule, place and wording: the first names in its text, all in `names`."""
 
-    def key(fault: Fault) -> tuple[str, str, str, str]:
-        return (fault.where, fault.rule, fault.message, fault.remedy)
+    def key(fault: Fault) -> tuple[str, ...]:
+        return (fault.where, fault.rule, fault.message, fault.note, fault.remedy)
 
-    for (where, rule, message, remedy), group in groupby(sorted(faults, key=key), key):
-        abouts = [fault.about for fault in group]
-        yield Finding(rule, where, message.replace("{}", _listed(abouts)), remedy)
+    for (where, rule, message, note, remedy), group in groupby(sorted(faults, key=key), key):
+        abouts = [fault.about for fault in group if fault.about]
+        text = [message, _listed(abouts) if abouts else "", f"({note})" if note else ""]
+        yield Finding(rule, where, " ".join(filter(None, text)), remedy, tuple(sorted(set(abouts))))
 
 
 def _listed(abouts: Sequence[str]) -> str:

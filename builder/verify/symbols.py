@@ -48,7 +48,7 @@ def symbol_faults(objects: Sequence[ObjectFacts], provided: Provided, hint: Hint
             yield Fault(
                 "library",
                 found.path,
-                "libraries that neither the pinned wheels, nor Linux, nor this wheel have: {}",
+                "libraries that neither the pinned wheels, nor Linux, nor this wheel have:",
                 "build it with the recipe's toolchain, or add the library's package to the lock as a target",
                 library,
             )
@@ -60,12 +60,10 @@ def _undefined(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hi
     owners = [other.path for other in objects if other is not found and name in other.elf.exported]
     owners += ["the driver (libcuda.so.1, libnvidia-ml.so.1)"] if _DRIVER.fullmatch(name) else []
     if owners:
-        message = f"undefined, and not in its DT_NEEDED is {', '.join(owners)}, which has: {{}}"
+        message = f"undefined, and not in its DT_NEEDED is {', '.join(owners)}, which has:"
         return Fault("symbol", found.path, message, "link it with that library, and see that the linker keeps it", name)
-    text = hint(name)
-    message = f"undefined, and nobody defines: {{}}{f' ({text})' if text else ''}"
     remedy = "build the part that defines it (configure's log says what was skipped), or do not register its op"
-    return Fault("symbol", found.path, message, remedy, name)
+    return Fault("symbol", found.path, "undefined, and nobody defines:", remedy, name, hint(name))
 
 
 def _open(found: ObjectFacts, objects: Iterable[ObjectFacts]) -> set[str]:

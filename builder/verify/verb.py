@@ -219,8 +219,9 @@ def _document(judged: Judged) -> dict[str, Any]:
     }
 
 
-def _row(finding: Finding) -> dict[str, str]:
-    return {"rule": finding.rule, "where": finding.where, "message": finding.message, "remedy": finding.remedy}
+def _row(finding: Finding) -> dict[str, Any]:
+    row = {"rule": finding.rule, "where": finding.where, "message": finding.message, "remedy": finding.remedy}
+    return {**row, "names": list(finding.names)}
 
 
 def _text(judged: Judged) -> list[str]:

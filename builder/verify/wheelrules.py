@@ -32,7 +32,7 @@ class Contents:
 def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:
     """Everything that the wheel itself contradicts; inspect's own findings come first."""
     for finding in file.findings:
-        yield Fault(finding.rule, finding.where, finding.message.replace("{}", ""), finding.remedy)
+        yield Fault(finding.rule, finding.where, finding.message, finding.remedy)
     if file.wheel is None:
         return
     where = file.path.rpartition("/")[2]
@@ -125,13 +125,13 @@ def _promises(
 
     for patch in wanted.patches:
         if states is not None and patch.file not in states:
-            message = "the build record does not name these patches of the recipe: {}"
+            message = "the build record does not name these patches of the recipe:"
             yield Fault("patch", where, message, "build it again from the recipe", patch.file)
         if states is not None and states.get(patch.file) == "superseded":
             continue
         for probe in patch.probes:
             if _carried(probe, installed) and not holds(probe):
-                message = f"{patch.file} expects of it what it does not hold: {{}}"
+                message = f"{patch.file} expects of it what it does not hold:"
                 yield Fault(
                     "patch", probe.path, message, "the patch was not in the built tree: build again", probe.text
                 )

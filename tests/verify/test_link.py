@@ -120,7 +120,7 @@ def test_a_library_of_the_wheel_itself_counts_only_when_it_is_needed() -> None:
 def test_the_driver_has_it_but_is_not_asked() -> None:
     faults = list(symbol_faults(inspect_path(STUBS / "libdriverless.so").objects, Provided()))
     assert [f.message for f in faults] == [
-        "undefined, and not in its DT_NEEDED is the driver (libcuda.so.1, libnvidia-ml.so.1), which has: {}"
+        "undefined, and not in its DT_NEEDED is the driver (libcuda.so.1, libnvidia-ml.so.1), which has:"
     ]
 
 
@@ -129,7 +129,7 @@ def test_another_object_has_it_but_is_not_asked() -> None:
     other = inspect_path(SAMPLES / "nothing.so").objects[0]
     having = replace(other, elf=replace(other.elf, exported=(MISSING,)))
     faults = [f.message for f in symbol_faults([undefined, having], Provided())]
-    assert faults == ["undefined, and not in its DT_NEEDED is nothing.so, which has: {}"]
+    assert faults == ["undefined, and not in its DT_NEEDED is nothing.so, which has:"]
 
 
 def test_an_object_file_before_linking_leaves_symbols_open() -> None:
