@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from builder.compile import Kind, job_count
-from builder.compile.ahead import groups
+from builder.compile.ahead import left_out
 from builder.compile.costs import UnitCost, units_of
 from builder.context import Context
 from builder.errors import ToolchainError
@@ -131,7 +130,7 @@ def _package(
         ],
         "findings": _findings(package, steps, result, mode),
         "components": list(package.components),
-        "left_out": [asdict(group) for group in groups()] if package.name == "flashinfer-jit-cache" else [],
+        "left_out": list(left_out(package.components)) if package.name == "flashinfer-jit-cache" else [],
         "units": len(units),
         "cpu_seconds": sum(unit.seconds for unit in units),
         "longest_seconds": max((unit.seconds for unit in units), default=0.0),
@@ -201,7 +200,11 @@ def _package_lines(package: Mapping[str, Any]) -> list[str]:
     if package["units"] and not package["wheel_kept"]:
         lines.append(f"  {counted(package['units'], 'unit')}, {duration(package['cpu_seconds'])} on one core; slowest:")
         lines += [f"    {unit}" for unit in package["slowest"]]
-    late = [group["modules"] for group in package["left_out"] if group["at_first_use"]]
+    late = [_late(group) for group in package["left_out"] if group["at_first_use"]]
     if late:
         lines.append(f"  not built, compiled on the device if vLLM comes to call them: {', '.join(late)}")
     return lines
+
+
+def _late(group: Mapping[str, Any]) -> str:
+    return f"{group['modules']} but for {group['built']}" if group["built"] else str(group["modules"])

@@ -112,6 +112,16 @@ def test_the_systems_cuda_needs_fewer_files(recipe: Recipe, root: Path, context:
     assert "toolchain: this machine's CUDA, torch" in plan.text(own)
 
 
+def test_only_modules_that_are_not_built_are_said_to_be_compiled_on_the_device(context: Context) -> None:
+    text = plan.text(plan.plan(load("aeon7", ROOT), ROOT, context, jobs="1"))
+    (line,) = [line for line in text.splitlines() if "compiled on the device" in line]
+    assert "batch_prefill_* but for 1" in line
+    assert "fused_moe" not in line
+    assert "fp4_gemm" not in line
+    smoke = plan.text(plan.plan(load("smoke", ROOT), ROOT, context, jobs="1"))
+    assert "fused_moe_120" in smoke
+
+
 def test_a_plan_for_the_systems_cuda_needs_none_here(
     recipe: Recipe, root: Path, context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

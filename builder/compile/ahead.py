@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from builder.errors import CompileError
 
 _TABLE = Path(__file__).with_name("ahead.toml")
 _NAMED = 5
@@ -28,6 +30,15 @@ def groups() -> tuple[Group, ...]:
     """The groups of `ahead.toml`, in the order in which they are tried."""
     table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     return tuple(Group(**entry) for entry in table["group"])
+
+
+def left_out(components: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """The groups of which something is not built with these components, each with the number that are (`built`)."""
+    return tuple(
+        asdict(group) | {"built": sum(1 for name in components if _group(name) == group)}
+        for group in groups()
+        if group.modules not in components
+    )
 
 
 def audit(listed: Iterable[str], components: Sequence[str]) -> dict[str, Any]:
@@ -54,7 +65,7 @@ def audit(listed: Iterable[str], components: Sequence[str]) -> dict[str, Any]:
 
 
 def told(found: dict[str, Any]) -> list[str]:
-    """The audit for people: a line of counts, what may be compiled on the device, and what nobody explained."""
+    """The audit for people: a line of counts, and what may be compiled on the device."""
     out = sum(group["count"] for group in found["left_out"])
     late = [f"{group['modules']} ({group['count']})" for group in found["left_out"] if group["at_first_use"]]
     built, beside = len(found["built"]), len(found["beside"])
@@ -63,11 +74,22 @@ def told(found: dict[str, Any]) -> list[str]:
     ]
     if late:
         lines.append(f"compiled on the device if vLLM comes to call them: {', '.join(late)}")
-    names = found["unexplained"]
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        lines.append(f"neither built nor explained in ahead.toml: {', '.join(names[:_NAMED])}{more}")
     return lines
+
+
+def check(found: Mapping[str, Any]) -> None:
+    """Raise CompileError when the list has modules that are neither built nor left out for a reason."""
+    names = found["unexplained"]
+    if not names:
+        return
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    raise CompileError(
+        f"nobody has said whether to build {', '.join(names[:_NAMED])}{more}",
+        where="FlashInfer's ahead-of-time list, beside the recipe's components of flashinfer-jit-cache",
+        expected="each module of the list is a component, or has a reason in builder/compile/ahead.toml",
+        remedy="make it a component if vLLM calls it on the target: else it is compiled there at the first request; "
+        "or add it to ahead.toml with the reason",
+    )
 
 
 def _group(name: str) -> Group | None:

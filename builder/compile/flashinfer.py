@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from builder.compile.ahead import audit, told
+from builder.compile.ahead import audit, check, told
 from builder.compile.host import AS_NAMED
 from builder.compile.job import Job
 from builder.compile.native import Left
@@ -114,7 +115,7 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             remedy="look at the patches of flashinfer-python",
         ) from error
     answer = json.loads(said.strip().splitlines()[-1])
-    _audited(job, answer["ahead_of_time"])
+    found = _audited(job, answer["ahead_of_time"])
     if answer["unknown"]:
         near = {name: get_close_matches(name, answer["ahead_of_time"], 1) for name in answer["unknown"]}
         hints = "; ".join(f"{name} (nearest: {close[0]})" if close else name for name, close in near.items())
@@ -124,14 +125,16 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             expected=f"one of its {len(answer['ahead_of_time'])} modules for {job.first_arch}, or an XQA module's name",
             remedy="correct the component's name",
         )
+    check(found)
 
 
-def _audited(job: Job, listed: list[str]) -> None:
+def _audited(job: Job, listed: list[str]) -> dict[str, Any]:
     """Keep what the recipe has of FlashInfer's own list with the logs, and tell it."""
     found = audit(listed, job.package.components)
     atomic_write(job.context.logs / "ahead-of-time.json", json.dumps(found, indent=1).encode())
     for line in told(found):
         job.context.report.note(line)
+    return found
 
 
 def _run_ninja(job: Job, build: Path, env: Mapping[str, str]) -> None:
