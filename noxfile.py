@@ -67,8 +67,11 @@ def verify(session: nox.Session) -> None:
 
 @nox.session
 def publish(session: nox.Session) -> None:
-    """Care for an index: rollback | yank FILE… | unyank FILE… | gc keep=N | refresh | attest FOLDER…, [index=PLACE]."""
-    if "attest" in session.posargs:
+    """Care for an index: add FOLDER… recipe=NAME | rollback | yank FILE… | unyank FILE… | gc keep=N | and more.
+
+    Also refresh and attest FOLDER…; index=PLACE says which.
+    """
+    if "attest" in session.posargs or any(word.startswith("identity=") for word in session.posargs):
         session.install("--require-hashes", "--no-deps", "-r", SIGN)
     _builder(session, "publish")
 

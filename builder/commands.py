@@ -189,14 +189,30 @@ def verify(request: Request) -> Outcome:
 
 
 def publish(request: Request) -> Outcome:
-    """Care for an index: rollback, yank, unyank, gc, refresh, attest."""
+    """Care for an index: add, rollback, yank, unyank, gc, refresh, attest."""
     from builder.publish import run_verb
 
     chosen = dict(request.options)
     index = chosen.pop("index", str(_out(chosen) / "index"))
+    out = _out(chosen)
     chosen.pop("out", None)
+    if request.words[:1] == ("add",):
+        return _add(request, chosen, index, out)
     document, text = run_verb(request.words, chosen, index)
     return Outcome(document, text)
+
+
+def _add(request: Request, chosen: Mapping[str, str], index: str, out: Path) -> Outcome:
+    """Verify wheels that were built elsewhere, and publish them."""
+    from builder.add import add_wheels
+    from builder.publish import check, told
+    from builder.recipe import load
+
+    _, *places = check(request.words, chosen)
+    recipes = [load(name, ROOT) for name in _required(chosen, "recipe").split(",")]
+    context = _context(_store(chosen), out / "logs", request.report)
+    added = add_wheels([Path(place) for place in places], recipes, chosen, context, index)
+    return Outcome(*told("add", index, added))
 
 
 def image(request: Request) -> Outcome:
@@ -296,11 +312,23 @@ def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str
     lines += [
         f"  wheels: {document['folder']}",
         f"  index:  {document['index']}",
+    ]
+    if document["held"]:
+        return "\n".join([*lines, *_waiting(document)])
+    lines += [
         "Next: serve the index and install from it:",
         f"  python3 -m http.server --directory {document['index']} 8000",
         "  pip install --index-url http://localhost:8000/simple/ NAME",
     ]
     return "\n".join(lines)
+
+
+def _waiting(document: Mapping[str, Any]) -> list[str]:
+    return [
+        f"      unchanged until it can have {', '.join(document['held'])} too",
+        "Next: build those by their recipe, and add the wheels of both at once:",
+        f"  publish add {document['folder']} FOLDER recipe={document['recipe']},NAME index={document['index']}",
+    ]
 
 
 def _share_summary(document: Mapping[str, Any]) -> str:

@@ -171,7 +171,10 @@ class LockedFile:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build, at which pins, with which patches, for which target."""
+    """What to build, at which pins, with which patches, for which target.
+
+    `platforms` are those that an index gets together beside the target's own: other recipes build for them.
+    """
 
     name: str
     path: Path
@@ -190,11 +193,19 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class SourceTree:
+    platforms: tuple[str, ...] = ()
     """An upstream tree, in the store's bare git repository `git_dir`, proven to be `tree`."""
 
     package: str
     git_dir: Path
     commit: str
+    @property
+    def promised(self) -> frozenset[tuple[str, str]]:
+        """(package, platform) of every wheel that an index gets together with the others or not at all."""
+        return frozenset(
+            (p.name, platform) for p in self.packages for platform in (self.target.platform, *self.platforms)
+        )
+
     tree: str
     origin: str
 

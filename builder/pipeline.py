@@ -78,12 +78,13 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """Where the verified wheels are: a folder of their own, and the index."""
+    """Where the verified wheels are: a folder of their own, and the index, unless it waits for the wheels in `held`."""
 
     verified: Verified
     folder: Path
     files: tuple[Path, ...]
     index: str
+    held: tuple[str, ...] = ()
 
 
 def fetch_sources(recipe: Recipe, options: Options, context: Context) -> Sourced:
@@ -180,9 +181,10 @@ def publish_wheels(verified: Verified, options: Options, context: Context) -> Sh
         atomic_write(path, data)
     for stale in {*folder.glob("*.whl"), *folder.glob(f"*{SUFFIX}")} - {*files, *papers}:
         stale.unlink()
-    published = publish.publish(wheels, options.index, statements=statements)
-    context.report.note(f"index: {options.index} ({len(published.added)} added)")
-    return Shipped(verified, folder, files, options.index)
+    published = publish.publish(wheels, options.index, promised=recipe.promised, statements=statements, hold=True)
+    waits = f"waits for {', '.join(published.held)}" if published.held else f"{len(published.added)} added"
+    context.report.note(f"index: {options.index} ({waits})")
+    return Shipped(verified, folder, files, options.index, published.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,7 @@ def _document(shipped: Shipped, context: Context, seconds: float) -> dict[str, o
         "wheels": [_wheel_entry(package, shipped) for package in recipe.packages],
         "folder": str(shipped.folder),
         "index": shipped.index,
+        "held": list(shipped.held),
         **_effort(context, seconds),
     }
 

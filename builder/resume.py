@@ -5,13 +5,15 @@ The stages resume by content; this asks the question before any of them is even 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from builder.errors import ToolchainError
+from builder.errors import BuilderError, ToolchainError
 from builder.store import Store, key_of, sha256_of
 
 _SETTINGS = ("SPARK_WHEELS_ROOT", "CUDA_HOME")
@@ -54,9 +56,40 @@ def _files(folder: Path) -> Sequence[Path]:
 
 
 def _stands(document: Mapping[str, Any]) -> bool:
-    folder = Path(document["folder"])
-    places = [(folder / wheel["file"], wheel["size"]) for wheel in document["wheels"]]
-    index = document["index"]
+    folder, wheels = Path(document["folder"]), document["wheels"]
+    places = [(folder / wheel["file"], wheel["size"]) for wheel in wheels]
     return all(path.is_file() and path.stat().st_size == size for path, size in places) and (
-        "://" in index or Path(index, "simple", "index.html").is_file()
+        bool(document.get("held")) or _offered(document["index"], wheels)
     )
+
+
+def _offered(index: str, wheels: Sequence[Mapping[str, Any]]) -> bool:
+    listed = "://" in index or Path(index, "simple", "index.html").is_file()
+    return listed and all(_listed(index, wheel) for wheel in wheels)
+
+
+def _listed(index: str, wheel: Mapping[str, Any]) -> bool:
+    """Whether the index names the file with its digest. One that cannot be read or asked does not."""
+    page = _page(index, f"simple/{_canonical(wheel['name'])}/index.json")
+    try:
+        files = {file["filename"]: file["hashes"]["sha256"] for file in json.loads(page)["files"]}
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(files.get(wheel["file"]) == wheel["sha256"])
+
+
+def _canonical(name: str) -> str:
+    """A project's name as PEP 503 writes it in addresses; `packaging` has this too, and takes longer to import."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _page(index: str, key: str) -> bytes:
+    try:
+        if "://" not in index:
+            return Path(index, key).read_bytes()
+        from builder.publish.s3 import ObjectShelf
+
+        kept = ObjectShelf.open(index).read(key)
+    except (OSError, BuilderError):
+        return b""
+    return kept.data if kept else b""

@@ -12,8 +12,10 @@ from builder.context import Context
 from builder.errors import PatchError
 from builder.git import Objects
 from builder.model import Package, Recipe
-from builder.pipeline import Options, apply_patches, fetch_sources
+from builder.pipeline import Built, Options, Patched, Verified, apply_patches, fetch_sources, publish_wheels
 from builder.recipe import load
+from tests.publish.wheels import verified
+from tests.supply.wheels import wheel
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,6 +66,23 @@ def test_a_commit_with_a_tree_of_its_own_needs_no_second_result_pin(
     patched = apply_patches(sourced, options(tmp_path), context)
     assert patched.trees["some"].tree == upstream[2]
     assert Objects(patched.trees["some"].git_dir).files(upstream[2]).keys() == {"a.py"}
+
+
+@pytest.mark.parametrize("platforms", [(), ("linux-x86_64",)])
+def test_the_index_gets_all_platforms_of_a_recipe_or_none(
+    context: Context, tmp_path: Path, platforms: tuple[str, ...]
+) -> None:
+    recipe = replace(load("aeon7", ROOT), platforms=platforms)
+    recipe = replace(recipe, packages=(recipe.package("vllm"),))
+    wheels = {"vllm": verified(wheel(tmp_path / "made"))}
+    patched = Patched(recipe, {}, {})
+    built = Built(patched, {"vllm": wheels["vllm"].wheel}, frozenset())
+    where = replace(options(tmp_path), root=ROOT)
+    shipped = publish_wheels(Verified(built, wheels), where, context)
+    assert [path.parent for path in shipped.files] == [tmp_path / "out/aeon7/wheels"]
+    assert shipped.files[0].with_name(f"{shipped.files[0].name}.provenance.json").is_file()
+    assert len(shipped.held) == len(platforms)
+    assert (tmp_path / "index").exists() is (not platforms)
 
 
 def test_one_whose_tree_is_the_sdists_is_held_to_the_result_pin(

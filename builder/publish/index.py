@@ -35,7 +35,8 @@ _ROOT_JSON, _ROOT_HTML = "simple/index.json", "simple/index.html"
 class Published:
     """What one call changed: file names that came, names that were there, pages written.
 
-    `withdrawn` names files that were offered and stay yanked: `unyank` puts them on offer again.
+    `withdrawn` names files that were offered and stay yanked: `unyank` puts them on offer again. `held` names the
+    promised wheels that the index lacks: when there are any, nothing was changed.
     """
 
     index: str
@@ -43,6 +44,7 @@ class Published:
     unchanged: tuple[str, ...]
     withdrawn: tuple[str, ...]
     pages: tuple[str, ...]
+    held: tuple[str, ...] = ()
 
 
 def publish(
@@ -52,12 +54,14 @@ def publish(
     promised: frozenset[tuple[str, str]] = frozenset(),
     statements: Mapping[str, bytes] = MappingProxyType({}),
     now: datetime | None = None,
+    hold: bool = False,
 ) -> Published:
     """Add wheels to the index; the same bytes again change nothing and write nothing.
 
     `promised` names (project, platform) pairs, such as ("vllm", "linux-aarch64"), that must all
     be there at every version offered. `statements` are provenance statements by file name; the first
-    that comes with a wheel stays. `now` is the upload time of new files.
+    that comes with a wheel stays. `now` is the upload time of new files. With `hold`, wheels whose companions are
+    missing wait outside instead of being refused.
 
     Raises PublishError, with the pages unchanged, for a wheel that cannot be read, for a file
     name that the index has with other bytes, for a promise that is not kept, and for a statement of another wheel.
@@ -66,7 +70,10 @@ def publish(
     offers = tuple(read_offer(wheel, statements.get(wheel.wheel.path.name, b"")) for wheel in wheels)
     before = {name: read_project(shelf, name) for name in _names(offers, promised)}
     refuse_clashes(offers, before)
-    refuse_broken_promises(offers, before, promised)
+    missing = missing_companions(offers, before, promised)
+    if missing and hold:
+        return Published(str(index), (), (), (), (), held=missing)
+    refuse_broken_promises(missing)
     return _commit(shelf, offers, before, stamp(now), str(index))
 
 
@@ -121,22 +128,26 @@ def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> No
         )
 
 
-def refuse_broken_promises(
+def missing_companions(
     offers: Sequence[Offer], before: Mapping[str, Project], promised: frozenset[tuple[str, str]]
-) -> None:
-    """Every promised platform at every version offered, or PublishError and the last good ones stay."""
-    missing = [
+) -> tuple[str, ...]:
+    """Every promised platform at every version offered that neither the index nor the offers have."""
+    return tuple(
         f"{name} {version} for {platform}".replace("  ", " ")
         for name, platform in sorted((canonicalize_name(name), platform) for name, platform in promised)
         for version in _versions_at_stake(name, offers)
         if not _has(name, version, platform, offers, before[name])
-    ]
+    )
+
+
+def refuse_broken_promises(missing: Sequence[str]) -> None:
+    """All that is promised, or PublishError and the last good ones stay."""
     if missing:
         raise PublishError(
             f"the recipe promises {counted(len(missing), 'wheel')} more",
             where="; ".join(missing),
-            expected="all promised platforms of a version at once",
-            remedy="build and verify the missing ones, then publish all of them in one call",
+            expected="all promised wheels and platforms of a version at once",
+            remedy="build and verify the missing ones, then publish all of them in one call: publish add FOLDER…",
         )
 
 

@@ -1,4 +1,7 @@
-"""The verbs of `python -m builder publish …`, which care for an index that stands."""
+"""The verbs of `python -m builder publish …`, which care for an index that stands.
+
+`add` is known here and done in builder.add, for it verifies.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from typing import Any
 
 from builder.errors import UsageError
 from builder.publish.attest import Signer, attest
+from builder.publish.index import Published
 from builder.publish.upkeep import Changed, Collected, gc, refresh, rollback, unyank, yank
 from builder.supply.signature import GITHUB
 
 Options = Mapping[str, str]
 _TAKES = {
+    "add": ("recipe", "identity", "issuer", "trust", "store"),
     "rollback": ("to", "reason"),
     "yank": ("reason",),
     "unyank": (),
@@ -23,22 +28,32 @@ _TAKES = {
     "refresh": (),
     "attest": ("identity", "issuer", "trust", "url"),
 }
-_WITH_FILES = ("yank", "unyank", "attest")
+_WITH_FILES = {
+    "add": "folders of wheels",
+    "yank": "file names of wheels in the index",
+    "unyank": "file names of wheels in the index",
+    "attest": "folders of wheels with their bundles",
+}
 
 
 def run_verb(words: Sequence[str], options: Options, index: str) -> tuple[dict[str, Any], str]:
     """Run one verb on the index; its document and its text. Raises UsageError and PublishError."""
-    verb, *files = words or ("",)
-    _check(verb, files, options)
-    result = _CALLS[verb](index, files, options)
+    verb, *files = check(words, options)
+    return told(verb, index, _CALLS[verb](index, files, options))
+
+
+def told(verb: str, index: str, result: Changed | Collected | Published) -> tuple[dict[str, Any], str]:
+    """What a verb did, as its document and its text."""
     facts = asdict(result)
     lines = [
         f"  {name}: {value if isinstance(value, int) else ', '.join(value) or 'none'}" for name, value in facts.items()
     ]
-    return {"version": 1, "index": index, "verb": verb, **facts}, "\n".join([f"{verb} {index}", *lines])
+    return {"version": 1, **facts, "index": index, "verb": verb}, "\n".join([f"{verb} {index}", *lines])
 
 
-def _check(verb: str, files: Sequence[str], options: Options) -> None:
+def check(words: Sequence[str], options: Options) -> Sequence[str]:
+    """The words, when their verb is known and takes these words and options; else UsageError."""
+    verb, *files = words or ("",)
     if verb not in _TAKES:
         near = get_close_matches(verb, _TAKES, 1)
         hint = f", did you mean {near[0]}?" if near else ""
@@ -48,9 +63,9 @@ def _check(verb: str, files: Sequence[str], options: Options) -> None:
         expected = ", ".join(f"{name}=" for name in ("index", *_TAKES[verb]))
         raise UsageError(f"publish {verb} does not take {unknown[0]}=", expected=expected)
     if bool(files) != (verb in _WITH_FILES):
-        what = "folders of wheels with their bundles" if verb == "attest" else "file names of wheels in the index"
-        expected = what if verb in _WITH_FILES else "options only"
+        expected = _WITH_FILES.get(verb, "options only")
         raise UsageError(f"publish {verb} with {'no' if not files else 'these'} words", expected=expected)
+    return (verb, *files)
 
 
 def _rollback(index: str, _files: Sequence[str], options: Options) -> Changed:

@@ -122,6 +122,7 @@ def _recipe(path: Path, file: RecipeFile, root: Path) -> Recipe:
         packages=tuple(_package(table, file, root) for table in file.package),
         verify=file.verify.model_dump(exclude_none=True),
         image=_image(file.image),
+        platforms=tuple(file.target.platforms or ()),
     )
     return dataclasses.replace(recipe, digest=digest(recipe))
 
@@ -129,6 +130,7 @@ def _recipe(path: Path, file: RecipeFile, root: Path) -> Recipe:
 def digest(recipe: Recipe) -> str:
     """SHA-256 of what the recipe says, patch contents included; comments, order of keys and paths do not count."""
     content = dataclasses.asdict(dataclasses.replace(recipe, path=Path(), digest=""))
+    del content["platforms"]  # a promise to an index, which no wheel and no image shows
     return key_of(content)
 
 

@@ -128,11 +128,15 @@ class Table(BaseModel):
 
 
 class TargetTable(Table):
-    """What the wheels must run on."""
+    """What the wheels must run on.
+
+    `platforms` are those that an index gets together, this one among them; other recipes build for the others.
+    """
 
     platform: Platform
     cuda_arch: Annotated[list[ArchName], AfterValidator(distinct), Field(min_length=1)]
     python: Python
+    platforms: Annotated[list[Platform], AfterValidator(distinct), Field(min_length=1)] | None = None
 
 
 class ToolchainTable(Table):

@@ -107,10 +107,12 @@ def test_the_plan_as_a_document(here: Call, tmp_path: Path) -> None:
 
 def test_the_plan_knows_that_all_stands_already(here: Call, tmp_path: Path) -> None:
     out, store = tmp_path / "out", Store(tmp_path / "store")
-    for place in (out / "some.whl", out / "index/simple/index.html"):
+    page = b'{"files": [{"filename": "some.whl", "hashes": {"sha256": "1"}}]}'
+    for place in (out / "some.whl", out / "index/simple/index.html", out / "index/simple/some/index.json"):
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(b"x")
-    made = {"folder": str(out), "index": str(out / "index"), "wheels": [{"file": "some.whl", "size": 1}]}
+        place.write_bytes(page if place.suffix == ".json" else b"x")
+    wheel = {"name": "some", "file": "some.whl", "size": 1, "sha256": "1"}
+    made = {"folder": str(out), "index": str(out / "index"), "wheels": [wheel]}
     store.keep_record("build", resume.fingerprint(ROOT, {"recipe": "smoke", "out": str(out)}), made)
     words = ("plan", "recipe=smoke", f"store={store.root}", f"out={out}", "--json")
     assert here(*words).document["nothing_to_do"] is True

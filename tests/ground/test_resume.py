@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,13 @@ def built(tmp_path: Path) -> dict[str, object]:
     """The document of a build whose wheel and index stand."""
     folder, index = tmp_path / "wheels", tmp_path / "index"
     folder.mkdir()
-    (index / "simple").mkdir(parents=True)
+    (index / "simple/some-name").mkdir(parents=True)
     (folder / "a.whl").write_bytes(b"wheel")
     (index / "simple" / "index.html").write_text("x")
-    return {"folder": str(folder), "wheels": [{"file": "a.whl", "size": 5}], "index": str(index)}
+    page = {"files": [{"filename": "a.whl", "hashes": {"sha256": "1" * 64}}]}
+    (index / "simple/some-name/index.json").write_text(json.dumps(page))
+    wheel = {"name": "Some_Name", "file": "a.whl", "size": 5, "sha256": "1" * 64}
+    return {"folder": str(folder), "wheels": [wheel], "index": str(index)}
 
 
 def _earlier(tmp_path: Path, document: dict[str, object]) -> object:
@@ -88,10 +92,35 @@ def _earlier(tmp_path: Path, document: dict[str, object]) -> object:
 
 def test_what_stands_is_not_built_again(tmp_path: Path, built: dict[str, object]) -> None:
     assert _earlier(tmp_path, built) == built
-    assert _earlier(tmp_path, built | {"index": "s3://bucket/prefix"}) is not None
 
 
-@pytest.mark.parametrize("lost", ["wheels/a.whl", "index/simple/index.html"])
+@pytest.mark.parametrize("page", ["", "[]", "{}", '{"files": []}', '{"files": [{"filename": "a.whl", "hashes": {}}]}'])
+def test_an_index_without_the_wheel_gets_it(tmp_path: Path, built: dict[str, object], page: str) -> None:
+    (tmp_path / "index/simple/some-name/index.json").write_text(page)
+    assert _earlier(tmp_path, built) is None
+
+
+def test_an_index_with_other_bytes_of_that_name_is_asked(tmp_path: Path, built: dict[str, object]) -> None:
+    (tmp_path / "index/simple/some-name/index.json").write_text(
+        json.dumps({"files": [{"filename": "a.whl", "hashes": {"sha256": "2" * 64}}]})
+    )
+    assert _earlier(tmp_path, built) is None
+
+
+def test_an_index_that_cannot_be_asked_is_no_reason_to_do_nothing(
+    tmp_path: Path, built: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    assert _earlier(tmp_path, built | {"index": "s3://bucket/prefix"}) is None
+
+
+def test_wheels_that_wait_for_others_are_not_looked_for(tmp_path: Path, built: dict[str, object]) -> None:
+    (tmp_path / "index/simple/some-name/index.json").unlink()
+    assert _earlier(tmp_path, built | {"held": ["some-name 1.0 for linux-x86_64"]}) is not None
+
+
+@pytest.mark.parametrize("lost", ["wheels/a.whl", "index/simple/index.html", "index/simple/some-name/index.json"])
 def test_a_lost_file_is_made_again(tmp_path: Path, built: dict[str, object], lost: str) -> None:
     (tmp_path / lost).unlink()
     assert _earlier(tmp_path, built) is None

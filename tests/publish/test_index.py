@@ -130,6 +130,15 @@ def test_one_of_two_promised_platforms_is_refused(tmp_path: Path, make_wheel: Ma
     assert snapshot(index) == before
 
 
+def test_a_build_of_one_platform_waits_for_the_other(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    index = tmp_path / "index"
+    done = publish([make_wheel()], index, promised=PROMISE, hold=True)
+    assert done.held == (f"spark-kernels {LOCAL} for linux-x86_64",)
+    assert not index.exists()
+    both = publish([make_wheel(), make_wheel(tag=X86_64)], index, promised=PROMISE, hold=True)
+    assert (both.held, len(both.added)) == ((), 2)
+
+
 def test_a_promised_project_that_never_came_is_refused(tmp_path: Path, make_wheel: MakeWheel) -> None:
     with pytest.raises(PublishError, match="missing") as caught:
         publish([make_wheel()], tmp_path / "index", promised=frozenset({("cache", "linux-aarch64")}))

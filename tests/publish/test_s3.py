@@ -21,10 +21,12 @@ from builder.publish.index import read_project
 from builder.publish.pages import project_html
 from builder.publish.s3 import ObjectShelf
 from builder.publish.shelf import Kept
+from builder.resume import earlier
+from builder.store import Store
 from tests.publish.buckets import PLACE, signed
 from tests.publish.clients import TOOLS, Client, installed_version, installer
 from tests.publish.conftest import MakeWheel
-from tests.publish.wheels import AARCH64, LOCAL, X86_64
+from tests.publish.wheels import AARCH64, LOCAL, X86_64, verified
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,6 +115,17 @@ def test_an_object_goes_although_the_list_knows_its_age_more_finely(bucket: str,
     assert shelf.has(item.key, item.size)
     assert shelf.delete(replace(item, written=second + timedelta(milliseconds=734)))
     assert not shelf.has(item.key, item.size)
+
+
+def test_a_build_asks_the_bucket_whether_it_has_the_wheels(bucket: str, make_wheel: MakeWheel, tmp_path: Path) -> None:
+    assert bucket
+    here, other = make_wheel().wheel, make_wheel(version="2.0").wheel
+    publish([verified(here.path)], PLACE)
+    for wheel, stands in ((here, True), (other, False)):
+        store = Store(tmp_path / "store")
+        entry = {"name": wheel.name, "file": wheel.path.name, "size": wheel.size, "sha256": wheel.sha256}
+        store.keep_record("build", "key", {"folder": str(wheel.path.parent), "index": PLACE, "wheels": [entry]})
+        assert (earlier(store, "key") is not None) is stands
 
 
 @pytest.mark.slow

@@ -54,6 +54,15 @@ def noted(*changes: tuple[str, str]) -> str:
     return f"{COMPONENTS}\n{text}"
 
 
+def test_promised_platforms_are_the_targets_and_those_named(root: Path, write: Write) -> None:
+    names = {"flashinfer-python", "flashinfer-jit-cache", "vllm"}
+    alone, both = load("good", root), '"linux-aarch64"\nplatforms = ["linux-x86_64"]'
+    assert alone.promised == {(name, "linux-aarch64") for name in names}
+    write("both", ('"linux-aarch64"', both))
+    assert load("both", root).promised == alone.promised | {(name, "linux-x86_64") for name in names}
+    assert dataclasses.replace(load("both", root), platforms=()).promised == alone.promised
+
+
 def test_what_upstream_has_superseded_is_read(root: Path, write: Write) -> None:
     write("fine", (COMPONENTS, noted(('"] }', '"], bug = "40191" }'))))
     recipe = load("fine", root)
@@ -83,6 +92,8 @@ FAULTS = [
     ("revision = 1", "revision = true", "revision: must be an integer, not boolean True"),
     ("revision = 1", "revision = 0", "revision: input should be greater than or equal to 1"),
     ("revision = 1\n", "\n", "key 'revision' is missing"),
+    ('"linux-aarch64"', '"linux-aarch64"\nplatforms = ["linux-arm64"]', "platforms[0]: 'linux-arm64' is not one of"),
+    ('"linux-aarch64"', '"linux-aarch64"\nplatforms = []', "platforms: must not be empty"),
     ('"linux-aarch64"', '"linux-arm64"', "platform: 'linux-arm64' is not one of linux-aarch64, linux-x86_64"),
     ('"12.1a", ', '"sm_121a", ', "cuda_arch[0]: 'sm_121a' is not a compute capability"),
     ('"12.1a", ', '"12.1a", "12.1a", ', "cuda_arch: listed twice: 12.1a"),
