@@ -72,10 +72,8 @@ def _glibc(file: FileFacts) -> Iterator[Fault]:
 
 
 def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
-    allowed = policy(promise, found.elf.machine)
     for symbol, version, library in found.elf.versions:
-        family, _, number = version.partition("_")
-        if family in allowed and number not in allowed[family]:
+        if not promised(version, promise, found.elf.machine):
             yield Fault(
                 "glibc",
                 found.path,
@@ -85,7 +83,21 @@ def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
             )
 
 
+def promised(version: str, glibc: str, machine: str) -> bool:
+    """True when every system with that glibc has the symbol version (`GLIBC_2.34`, `GLIBCXX_3.4.30`).
+
+    glibc's own count by themselves: whoever has 2.33 has all up to 2.33, and nobody promises GLIBC_PRIVATE. Those of
+    the compiler's libraries (GLIBCXX, CXXABI, GCC …) are the ones of the nearest manylinux level that is not newer.
+    """
+    family, _, number = version.partition("_")
+    if family == "GLIBC":
+        return number[:1].isdigit() and numbers(number) <= numbers(glibc)
+    allowed = policy(glibc, machine)
+    return family not in allowed or number in allowed[family]
+
+
 def policy(glibc: str, machine: str) -> Mapping[str, frozenset[str]]:
-    """Family → symbol versions that every system with that glibc has: the nearest level that is not newer."""
-    older = [level for level in levels(machine) if level.glibc <= numbers(glibc)]
+    """Family → symbol versions of the nearest level that is not newer, of the machine's first where all are."""
+    known = levels(machine)
+    older = [level for level in known if level.glibc <= numbers(glibc)] or known[:1]
     return older[-1].versions if older else {}

@@ -11,7 +11,7 @@ from builder.context import Context
 from builder.inspect import inspect_path
 from builder.model import LockedFile, Package
 from builder.verify import Exempt, Expectations, examine
-from builder.verify.link import policy
+from builder.verify.link import promised
 from builder.verify.providers import exported, libraries_of, provided_by
 from builder.verify.sources import defined_in, hint_from, identifier
 from builder.verify.symbols import Provided, Wanted, left_to_others, symbol_faults
@@ -64,10 +64,34 @@ def test_a_tag_that_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, w
     assert "promises no glibc, and it needs 2.2.5" in only(verdict, "glibc")
 
 
-def test_the_policy_of_a_tag_between_two_levels_is_the_older() -> None:
-    assert policy("2.33", "x86_64") == policy("2.31", "x86_64")
-    assert "2.34" in policy("2.34", "aarch64")["GLIBC"]
-    assert "2.35" not in policy("2.34", "aarch64")["GLIBC"]
+@pytest.mark.parametrize(
+    ("version", "glibc", "machine", "there"),
+    [
+        ("GLIBC_2.33", "2.33", "x86_64", True),  # between the levels 2_31 and 2_34
+        ("GLIBC_2.32", "2.33", "aarch64", True),
+        ("GLIBC_2.34", "2.33", "x86_64", False),
+        ("GLIBC_2.2.5", "2.5", "x86_64", True),
+        ("GLIBC_2.42", "2.42", "aarch64", True),  # above every level
+        ("GLIBC_2.43", "2.42", "aarch64", False),
+        ("GLIBC_2.17", "2.12", "aarch64", False),  # below every level
+        ("GLIBC_PRIVATE", "2.42", "x86_64", False),
+        ("GLIBCXX_3.4.30", "2.34", "aarch64", False),
+        ("GLIBCXX_3.4.30", "2.35", "aarch64", True),
+        ("GLIBCXX_3.4.30", "2.12", "aarch64", False),
+        ("GLIBCXX_3.4.17", "2.12", "aarch64", True),
+        ("OPENSSL_3.0.0", "2.12", "aarch64", True),  # not of the system: the rule `library` asks for it
+    ],
+)
+def test_what_a_tag_promises(version: str, glibc: str, machine: str, *, there: bool) -> None:
+    assert promised(version, glibc, machine) is there
+
+
+def test_a_tag_between_two_levels(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    data = sample("glibc.so")
+    files = {"demo/_C.so": data.replace(b"GLIBC_2.34", b"GLIBC_2.33")}
+    assert judge_file(make_wheel(files, tag="cp312-cp312-manylinux_2_33_x86_64"), wanted).good
+    verdict = judge_file(make_wheel(files, tag="cp312-cp312-manylinux_2_32_x86_64"), wanted)
+    assert "pthread_create@GLIBC_2.33" in only(verdict, "glibc")
 
 
 def test_symbols_of_the_pinned_wheels_close(
