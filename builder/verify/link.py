@@ -12,7 +12,8 @@ from builder.verify.expect import Expectations
 from builder.verify.known import knowledge
 from builder.verify.rules import Fault
 
-_MAJOR = re.compile(r"(lib\w+)\.so\.(\d+)")
+_MAJOR = re.compile(r"(lib\w+?)(?:-[0-9a-f]{8})?\.so\.(\d+)[.\d]*")
+"""`libcudart.so.13`, `libcudart.so.11.0`, and `libcudart-0d1e2f3a.so.12`, as repair tools rename a copy."""
 
 
 def link_faults(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:

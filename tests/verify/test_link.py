@@ -11,7 +11,7 @@ from builder.context import Context
 from builder.inspect import inspect_path
 from builder.model import LockedFile, Package
 from builder.verify import Exempt, Expectations, examine
-from builder.verify.link import promised
+from builder.verify.link import link_faults, promised
 from builder.verify.providers import exported, libraries_of, provided_by
 from builder.verify.sources import defined_in, hint_from, identifier
 from builder.verify.symbols import Provided, Wanted, left_to_others, symbol_faults
@@ -26,10 +26,24 @@ def test_an_object_of_the_host(make_wheel: MakeWheel, judge_file: Judge, wanted:
     assert "it is for x86_64, the recipe is for aarch64" in [f.message for f in verdict.findings]
 
 
-@pytest.mark.parametrize("name", ["demo.libs/libcudart-0d1e2f.so.13", "demo/libtorch_cpu.so", "demo/libcuda.so.1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("demo.libs/libcudart-0d1e2f.so.13", "demo/libtorch_cpu.so", "demo/libcuda.so.1", "demo/libcutensor.so.2"),
+        *("demo/libnvvm.so.4", "demo/libnvfatbin.so.13", "demo/libcusparseLt.so.0", "demo/libcudnn_graph.so.9"),
+    ],
+)
 def test_a_bundled_library(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str) -> None:
     path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), name: sample("nothing.so")})
     assert "the user's own installation must give" in only(judge_file(path, wanted), "bundled")
+
+
+@pytest.mark.parametrize("name", ["libcurl.so.4", "libcups.so.2", "libcurses.so.6", "libcunit.so.1"])
+def test_a_library_that_only_begins_like_one_of_cuda(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str
+) -> None:
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), f"demo.libs/{name}": sample("nothing.so")})
+    assert judge_file(path, wanted).good
 
 
 def test_a_bundled_library_under_another_file_name(
@@ -43,6 +57,28 @@ def test_another_cuda_major(make_wheel: MakeWheel, judge_file: Judge, wanted: Ex
     path = make_wheel({"demo/_C.so": sample("cudart12.so")})
     message = only(judge_file(path, wanted), "cuda-major")
     assert message == "it needs libcudart.so.12, of CUDA 12, in a wheel of CUDA 13"
+
+
+@pytest.mark.parametrize(
+    ("library", "major"),
+    [
+        ("libcudart.so.11.0", "11"),
+        ("libcudart.so.11.8.89", "11"),
+        ("libcudart-0d1e2f3a.so.12", "12"),
+        ("libnvfatbin.so.12", "12"),
+        ("libcublasLt.so.13", ""),
+        ("libnvvm.so.4", ""),
+        ("libcusolver.so.12", ""),
+        ("libcurl.so.4", ""),
+    ],
+)
+def test_the_major_version_in_a_library_name(library: str, major: str) -> None:
+    file = inspect_path(SAMPLES / "launch_zstd.so")
+    (found,) = file.objects
+    needing = replace(file, objects=(replace(found, elf=replace(found.elf, needed=(library,))),))
+    faults = list(link_faults(needing, Expectations("12.1", cuda_major="13")))
+    told = [f"it needs {library}, of CUDA {major}, in a wheel of CUDA 13"] if major else []
+    assert [fault.message for fault in faults] == told
 
 
 def test_two_cuda_majors_in_one_wheel_without_a_recipe(make_wheel: MakeWheel, judge_file: Judge) -> None:
