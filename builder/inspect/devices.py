@@ -20,6 +20,7 @@ How = Literal["native", "jit", "none"]
 Capability = tuple[int, int]
 
 _ARCH = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
+_NUMBER = re.compile(r"\D")
 _DEVICE = re.compile(r"(\d{1,2})\.(\d)")
 _TEGRA = {(5, 3), (6, 2), (7, 2), (8, 7)}
 
@@ -30,6 +31,11 @@ def capability(text: str) -> Capability:
     if match is None:
         raise UsageError(f"{text!r} is no device", expected="a compute capability such as 12.1")
     return int(match[1]), int(match[2])
+
+
+def number(arch: str) -> int:
+    """120 of `sm_120f`, 80 of `compute_80`; 0 where there is none."""
+    return int(_NUMBER.sub("", arch) or 0)
 
 
 def loads(kind: str, arch: str, device: Capability) -> How:
@@ -58,7 +64,7 @@ def chosen(images: Iterable[ImageFacts], device: Capability) -> ImageFacts | Non
 
 def _rank(arch: str) -> tuple[int, int]:
     match = _ARCH.fullmatch(arch)
-    return (int(match[1] + match[2]), "fa".find(match[3]) if match[3] else -1) if match else (0, 0)
+    return (number(arch), "fa".find(match[3]) if match[3] else -1) if match else (0, 0)
 
 
 def launches(images: Sequence[ImageFacts], device: Capability) -> dict[tuple[int, str], tuple[How, KernelFacts]]:

@@ -22,6 +22,9 @@ from builder.inspect.facts import ElfFacts
 
 MAGIC = b"\x7fELF"
 EM_CUDA = 190
+NOTE = 7
+"""The type of sections in which tools leave what they were asked for."""
+
 _MACHINES = {3: "i386", 21: "ppc64le", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
 _HEADER = struct.Struct("<HHIQQQIHHHHHH")
 _SECTION = np.dtype(
@@ -105,6 +108,10 @@ class Elf:
         """The first section of that type."""
         found = np.flatnonzero(self.sections["type"] == kind)
         return int(found[0]) if len(found) else None
+
+    def all_of_type(self, kind: int) -> list[int]:
+        """Every section of that type."""
+        return np.flatnonzero(self.sections["type"] == kind).tolist()
 
     def symbols(self, index: int) -> tuple[Table, bytes]:
         """A symbol table section as an array, and its string table."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, ptx, sass
-from builder.inspect.devices import all_devices
+from builder.inspect.devices import all_devices, number
 from builder.inspect.facts import (
     CLASSES,
     NO_COUNTS,
@@ -30,6 +30,9 @@ HEAD = 64
 
 _AR = b"!<arch>\n"
 _PTX_NAME = re.compile(r"\.ptx$")
+_NOTED = 8
+"""The first ABI whose flags have the architecture in their second byte; ptxas leaves its note from there on."""
+
 _TOOL_ARCH = re.compile(rb"-arch(?:=|\s+)sm_(\d+[af]?)\b")
 
 
@@ -109,14 +112,21 @@ def cubin_arch(cubin: elf.Elf) -> str:
 
     CUDA 12 leaves no such note; the accelerator bit of its flags stands for the a suffix.
     """
-    old = cubin.abi_version < 8
-    number = cubin.flags & 0xFF if old else cubin.flags >> 8 & 0xFF
-    note = cubin.find(".note.nv.tkinfo")
-    said = {match.decode() for match in _TOOL_ARCH.findall(bytes(cubin.body(note)))} if note is not None else set()
-    exact = sorted(arch for arch in said if arch.rstrip("af") == str(number))
-    if exact:
-        return f"sm_{exact[-1]}"
-    return f"sm_{number}{'a' if old and cubin.flags & 0x800 else ''}"
+    old_accelerated = cubin.abi_version < _NOTED and cubin.flags & 0x800
+    return next(iter(_noted(cubin)), f"sm_{_base(cubin)}{'a' if old_accelerated else ''}")
+
+
+def _base(cubin: elf.Elf) -> int:
+    """The architecture's number in the flags."""
+    return cubin.flags & 0xFF if cubin.abi_version < _NOTED else cubin.flags >> 8 & 0xFF
+
+
+def _noted(cubin: elf.Elf) -> list[str]:
+    """The exact architectures in notes that fit the flags: one, or none where no tool left a note."""
+    base = _base(cubin)
+    notes = (cubin.body(index) for index in cubin.all_of_type(elf.NOTE))
+    said = {match.decode() for note in notes for match in _TOOL_ARCH.findall(bytes(note))}
+    return sorted((f"sm_{arch}" for arch in said if number(arch) == base), reverse=True)
 
 
 def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[ImageFacts, ...]:
@@ -161,9 +171,24 @@ def _scan_sass(
     cubin = elf.parse(memoryview(data), where)
     if cubin.machine != elf.EM_CUDA:
         raise InspectError("an entry for machine code is no cubin", where=where, remedy="fetch or build it again")
+    _agree(entry.arch, cubin, where)
     sections = elf.code_sections(cubin)
-    number = int(re.sub(r"\D", "", entry.arch))
-    return zip(sections.names, sass.scan(data, sections, number, where), strict=True)
+    return zip(sections.names, sass.scan(data, sections, number(entry.arch), where), strict=True)
+
+
+def _agree(arch: str, cubin: elf.Elf, where: str) -> None:
+    """The driver chooses by the entry's header and loads by the cubin: facts of the one must hold for the other.
+
+    Where no note tells the suffix, the numbers alone must agree.
+    """
+    base, noted = _base(cubin), _noted(cubin)
+    if arch not in noted if noted else number(arch) != base:
+        raise InspectError(
+            f"its entry is for {arch}, the cubin in it for {' or '.join(noted) or f'sm_{base}'}",
+            where=where,
+            expected="one architecture in both, as nvcc writes them",
+            remedy="somebody changed one of them: build the file again",
+        )
 
 
 def _sum(counts: Iterable[Counts]) -> Counts:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from builder.errors import InspectError
+from builder.inspect.devices import number
 from builder.inspect.facts import CLASSES
 from builder.inspect.sass import KernelScan
 
@@ -66,7 +67,7 @@ def scan(text: bytes, where: str = "") -> Iterator[tuple[str, KernelScan]]:
     """
     target = header(text, where).target
     words = _Words(
-        convert=int(re.sub(r"\D", "", target)) >= 89 and any(text.find(w) >= 0 for w in (b"e2m1x", b"e4m3x", b"e5m2x")),
+        convert=number(target) >= 89 and any(text.find(w) >= 0 for w in (b"e2m1x", b"e4m3x", b"e5m2x")),
         trap=any(text.find(word) >= 0 for word in (b"trap", b"brkpt")),
     )
     kernels, functions = _parts(text)

@@ -262,3 +262,40 @@ def test_code_of_an_absurd_size_lies_outside_the_file(size: int) -> None:
     error = outcome(lambda: read("x.cubin", bytes(data)))
     assert error is not None
     assert "outside the file" in error.what
+
+
+def relabelled(data: bytes, number: int | None = None, flags: int | None = None) -> bytes:
+    """A fatbin whose first entry's header says another architecture than its cubin."""
+    changed = bytearray(data)
+    entry = data.find(struct.pack("<HH", 2, 0x101))
+    if number is not None:
+        struct.pack_into("<I", changed, entry + 28, number)
+    if flags is not None:
+        struct.pack_into("<Q", changed, entry + 40, flags)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("number", "flags", "match"),
+    [
+        (121, None, "its entry is for sm_121f, the cubin in it for sm_120f"),
+        (None, 0x100000, "its entry is for sm_120a, the cubin in it for sm_120f"),
+    ],
+)
+def test_an_entry_that_says_another_architecture_than_its_cubin(
+    tmp_path: Path, samples: Path, number: int | None, flags: int | None, match: str
+) -> None:
+    path = tmp_path / "relabelled.o"
+    path.write_bytes(relabelled((samples / "scale_sm_120f.o").read_bytes(), number, flags))
+    with pytest.raises(InspectError, match=match):
+        inspect_path(path)
+
+
+def test_without_a_note_the_numbers_alone_must_agree(tmp_path: Path, samples: Path) -> None:
+    data = (samples / "scale_sm_120f.o").read_bytes().replace(b"-arch sm_120f", b"-gone sm_120f")
+    path = tmp_path / "noteless.o"
+    path.write_bytes(relabelled(data))
+    assert inspect_path(path).objects[0].images[0].arch == "sm_120f"
+    path.write_bytes(relabelled(data, 121))
+    with pytest.raises(InspectError, match=r"the cubin in it for sm_120\n"):
+        inspect_path(path)
