@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.compile.headers import python_headers
 from builder.context import Context
 from builder.errors import ToolchainError
 from builder.run import tool_environment
@@ -61,11 +61,6 @@ def installed_compilers(machine: str, context: Context) -> Compilers | None:
     needed = [f"{machine}-linux-gnu-{tool}" for tool in ("gcc", "g++", "strip")]
     whole = all(map(shutil.which, needed)) and (python_headers() / "Python.h").is_file()
     return find_compilers(machine, context) if whole else None
-
-
-def python_headers() -> Path:
-    """The folder of Python.h of the interpreter that runs us; C headers are the same on every machine."""
-    return Path(sysconfig.get_path("include"))
 
 
 def _command(packages: list[str]) -> str:

@@ -22,7 +22,8 @@ from packaging.tags import Tag, sys_tags
 from packaging.utils import parse_wheel_filename
 
 from builder.archive import unpack_wheel
-from builder.compile.host import Compilers, find_compilers, python_headers
+from builder.compile.headers import header_tree
+from builder.compile.host import Compilers, find_compilers
 from builder.compile.installed import digest_of, installed_cuda, release_in, version_of
 from builder.compile.overlay import make_overlay, plan_mirror, plan_overlay
 from builder.compile.place import canonical_root, holding
@@ -256,7 +257,7 @@ def _folders(
     stubs = stub_folder(context.store, root, _stubs(root, links, cc1plus))
     return {
         "torch": {"torch": trees["torch"] / "torch"},
-        "links": {"site": trees["build"], "facade": _facade_copy(context), "headers": python_headers()},
+        "links": {"site": trees["build"], "facade": _facade_copy(context), "headers": header_tree(context)},
         "cuda": gated(links, stubs),
         "bin": tools | {"ninja": stubs / "ninja", "ninja-real": tools["ninja"]},
         "gcc": {"/".join(cc1plus.parts[-3:]): stubs / "cc1plus"} if cc1plus else {},

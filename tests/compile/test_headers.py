@@ -1,12 +1,18 @@
-"""Objects name headers by the canonical path, wherever its links lead. Needs a C++ compiler."""
+"""Headers: objects name them by the canonical path, and Python's serve a cross compiler. Needs a C++ compiler."""
 
+import io
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+from builder.compile.headers import header_tree
 from builder.compile.host import AS_NAMED
+from builder.context import Context
+from builder.report import Report
+from builder.store import Store
 
 
 @pytest.fixture
@@ -28,3 +34,34 @@ def test_a_header_is_named_as_it_was_asked_for(linked: Path, flags: list[str], n
     argv = [compiler, "-E", "-P", *flags, "-isystem", str(linked), str(source)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert f'"{linked.parent / named}"' in said
+
+
+@pytest.fixture
+def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Python's headers as Debian and Ubuntu lay them out, for a machine that is not compiled for."""
+    folder, own = tmp_path / "include/python3.9", tmp_path / "include/here-linux-gnu/python3.9"
+    (folder / "cpython").mkdir(parents=True)
+    own.mkdir(parents=True)
+    (folder / "Python.h").write_text('#include "pyconfig.h"\n#include "cpython/object.h"\n')
+    (folder / "cpython/object.h").write_text("inline int size() { return SIZEOF_LONG; }\n")
+    (folder / "pyconfig.h").write_text("#include <there-linux-gnu/python3.9/pyconfig.h>\n")
+    (own / "pyconfig.h").write_text("#define SIZEOF_LONG 8\n")
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(folder))
+    monkeypatch.setattr(sysconfig, "get_config_h_filename", lambda: str(own / "pyconfig.h"))
+    return folder
+
+
+def test_debians_headers_serve_a_cross_compiler(debian: Path, tmp_path: Path) -> None:
+    context = Context(Store(tmp_path / "store"), tmp_path / "logs", report=Report(io.StringIO(), quiet=True))
+    tree = header_tree(context)
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++ in PATH")
+    source = tmp_path / "x.cpp"
+    source.write_text("#include <Python.h>\nstatic_assert(sizeof(long) == SIZEOF_LONG);\n")
+    argv = [compiler, "-fsyntax-only", "-std=c++17"]
+    assert subprocess.run([*argv, "-I", str(debian), str(source)], capture_output=True, check=False).returncode != 0
+    subprocess.run([*argv, "-I", str(tree), str(source)], check=True)
+    assert header_tree(context) == tree
+    (debian / "Python.h").write_text("changed\n")
+    assert header_tree(context) != tree
