@@ -69,7 +69,7 @@ def verify(session: nox.Session) -> None:
 def publish(session: nox.Session) -> None:
     """Care for an index: add FOLDER… recipe=NAME | rollback | yank FILE… | unyank FILE… | gc keep=N | and more.
 
-    Also refresh and attest FOLDER…; index=PLACE says which.
+    Also lock add FILE…, refresh and attest FOLDER…; index=PLACE says which.
     """
     if "attest" in session.posargs or any(word.startswith("identity=") for word in session.posargs):
         session.install("--require-hashes", "--no-deps", "-r", SIGN)

@@ -189,7 +189,7 @@ def verify(request: Request) -> Outcome:
 
 
 def publish(request: Request) -> Outcome:
-    """Care for an index: add, rollback, yank, unyank, gc, refresh, attest."""
+    """Care for an index: add, rollback, yank, unyank, gc, lock, refresh, attest."""
     from builder.publish import run_verb
 
     chosen = dict(request.options)

@@ -7,7 +7,6 @@ that covers readers with an old page and publishers at work.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,10 +16,10 @@ from builder.errors import PublishError, UsageError
 from builder.publish import pages
 from builder.publish.entry import IndexFile, Project, Retired
 from builder.publish.index import change_project, html_of, list_projects, read_project, stamp, standing
+from builder.publish.locks import kept_digests, locked_digests
 from builder.publish.shelf import Item, Shelf
 
 GRACE = timedelta(days=1)
-_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def gc(
     grace: timedelta = GRACE,
     now: datetime | None = None,
 ) -> Collected:
-    """Keep the `keep` newest versions on offer of each project and all that the lock files name.
+    """Keep the `keep` newest versions on offer of each project, and all that the index's own locks and `locks` name.
 
     Other files leave the pages now; their bytes, and leftovers of killed publishers, go once they
     have been unlinked for `grace`. A file name stays bound to its first bytes even then.
@@ -124,27 +123,14 @@ def gc(
     if keep < 1:
         raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
     (shelf, names), moment = standing(index), now or datetime.now(UTC)
-    locked = locked_digests(locks)
+    locked = locked_digests(locks)  # before anything changes, for one of them may be of no use
     retired = [gone for name in names for gone in _retire(shelf, name, keep, locked, stamp(moment))]
-    items = sorted((*shelf.items("files"), *shelf.items("simple")), key=lambda item: item.key)
+    places = ("files", "locks", "simple")
+    items = sorted((item for place in places for item in shelf.items(place)), key=lambda item: item.key)
     # pages are read after the files were listed: a publisher that links one meanwhile is seen
     doomed = unlinked(items, _projects(shelf)[1], moment - grace)
     deleted = [item for item in doomed if shelf.delete(item)]
     return Collected(tuple(sorted(retired)), tuple(i.key for i in deleted), sum(i.size for i in deleted))
-
-
-def locked_digests(locks: Iterable[Path]) -> frozenset[str]:
-    """Every SHA-256 that the lock files name: requirements with hashes, pylock.toml, uv.lock alike."""
-    found: set[str] = set()
-    for lock in locks:
-        try:
-            digests = _DIGEST.findall(lock.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise _useless(lock, str(error)) from error
-        if not digests:
-            raise _useless(lock, "no sha256 in it")
-        found.update(digests)
-    return frozenset(found)
 
 
 def superfluous(project: Project, keep: int, locked: Collection[str]) -> list[IndexFile]:
@@ -170,26 +156,17 @@ def _is_waste(item: Item, linked: Collection[str], lately: Collection[str]) -> b
     return parts[-1].startswith(".")
 
 
-def _useless(lock: Path, why: str) -> PublishError:
-    return PublishError(
-        f"a lock that gc should respect cannot be used: {why}",
-        where=str(lock),
-        expected="a lock file with sha256 digests",
-        remedy="make the lock with hashes (pip-compile --generate-hashes, uv lock, pip lock)",
-    )
-
-
 def _projects(index: Path | str | Shelf) -> tuple[Shelf, list[Project]]:
     shelf, names = standing(index)
     return shelf, [read_project(shelf, name) for name in names]
 
 
-def _retire(shelf: Shelf, name: str, keep: int, locked: Collection[str], since: str) -> list[str]:
-    """Take off the page what its newest state has too much of; a yank or a publish meanwhile is seen."""
+def _retire(shelf: Shelf, name: str, keep: int, locked: frozenset[str], since: str) -> list[str]:
+    """Take off the page what its newest state has too much of; a yank, a publish or a lock meanwhile is seen."""
     gone: list[IndexFile] = []
 
     def change(project: Project) -> Project:
-        gone[:] = superfluous(project, keep, locked)
+        gone[:] = superfluous(project, keep, locked | kept_digests(shelf))
         leaving = (Retired(file.filename, file.sha256, since) for file in gone)
         kept = tuple(file for file in project.files if file not in gone)
         return replace(project, files=kept, retired=(*project.retired, *leaving))

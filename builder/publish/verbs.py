@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,17 +15,21 @@ from typing import Any
 
 from builder.errors import UsageError
 from builder.publish.attest import Signer, attest
-from builder.publish.index import Published
+from builder.publish.index import Published, open_shelf
+from builder.publish.locks import Locks, add_locks, list_locks, lock_names, remove_locks
 from builder.publish.upkeep import Changed, Collected, gc, refresh, rollback, unyank, yank
 from builder.supply.signature import GITHUB
 
 Options = Mapping[str, str]
+Result = Changed | Collected | Locks | Published
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _TAKES = {
     "add": ("recipe", "identity", "issuer", "trust", "store"),
     "rollback": ("to", "reason"),
     "yank": ("reason",),
     "unyank": (),
     "gc": ("keep", "locks"),
+    "lock": ("name",),
     "refresh": (),
     "attest": ("identity", "issuer", "trust", "url"),
 }
@@ -32,6 +37,7 @@ _WITH_FILES = {
     "add": "folders of wheels",
     "yank": "file names of wheels in the index",
     "unyank": "file names of wheels in the index",
+    "lock": "add FILE…, remove NAME… or list",
     "attest": "folders of wheels with their bundles",
 }
 
@@ -42,7 +48,7 @@ def run_verb(words: Sequence[str], options: Options, index: str) -> tuple[dict[s
     return told(verb, index, _CALLS[verb](index, files, options))
 
 
-def told(verb: str, index: str, result: Changed | Collected | Published) -> tuple[dict[str, Any], str]:
+def told(verb: str, index: str, result: Result) -> tuple[dict[str, Any], str]:
     """What a verb did, as its document and its text."""
     facts = asdict(result)
     lines = [
@@ -84,10 +90,25 @@ def _unyank(index: str, files: Sequence[str], _options: Options) -> Changed:
 
 def _gc(index: str, _files: Sequence[str], options: Options) -> Collected:
     keep = options.get("keep", "")
-    if not keep.isdigit():
-        raise UsageError("keep how many versions?", expected="keep=N, at least 1", remedy="for example keep=3")
-    locks = [Path(place) for place in options.get("locks", "").split(",") if place]
-    return gc(index, keep=int(keep), locks=locks)
+    if not _NUMBER.fullmatch(keep):
+        raise UsageError("keep how many versions?", expected="keep=N, a number from 1", remedy="for example keep=3")
+    if "locks" not in options and not lock_names(open_shelf(index)):
+        raise UsageError(
+            "this index keeps no lock, and none is named: gc might take what somebody's lock names",
+            expected="locks that the index keeps (publish lock add FILE), or locks=FILE,…",
+            remedy="locks=none, when there are no locks to respect",
+        )
+    named = "" if options.get("locks") == "none" else options.get("locks", "")
+    return gc(index, keep=int(keep), locks=[Path(place) for place in named.split(",") if place])
+
+
+def _lock(index: str, words: Sequence[str], options: Options) -> Locks:
+    what, *names = words
+    if what == "add" and names:
+        return add_locks(index, [Path(name) for name in names], options.get("name", ""))
+    if options or what not in {"remove", "list"} or bool(names) != (what == "remove"):
+        raise UsageError(f"publish lock {' '.join(words)}", expected="add FILE… [name=NAME], remove NAME… or list")
+    return remove_locks(index, names) if what == "remove" else list_locks(index)
 
 
 def _refresh(index: str, _files: Sequence[str], _options: Options) -> Changed:
@@ -115,11 +136,12 @@ def _time(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-_CALLS: Mapping[str, Callable[[str, Sequence[str], Options], Changed | Collected]] = {
+_CALLS: Mapping[str, Callable[[str, Sequence[str], Options], Result]] = {
     "rollback": _rollback,
     "yank": _yank,
     "unyank": _unyank,
     "gc": _gc,
+    "lock": _lock,
     "refresh": _refresh,
     "attest": _attest,
 }

@@ -94,12 +94,17 @@ def test_bytes_that_changed_never_appear(bucket: str, tmp_path: Path, size: int)
     assert list(ObjectShelf.open(PLACE).items("")) == []
 
 
-def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel) -> None:
+def test_rollback_and_gc(bucket: str, make_wheel: MakeWheel, tmp_path: Path) -> None:
     assert bucket
     for day, version in enumerate(("1.0", "2.0", "3.0")):
         publish([make_wheel(version=version)], PLACE, now=datetime(2026, 11, 1 + day, tzinfo=UTC))
     assert rollback(PLACE).files == (f"spark_kernels-3.0-{AARCH64}.whl",)
-    assert len(gc(PLACE, keep=1).retired) == 2
+    lock = tmp_path / "lock.txt"
+    lock.write_text(next(iter(read_project(ObjectShelf.open(PLACE), "spark-kernels").files)).sha256)
+    run_verb(["lock", "add", str(lock)], {}, PLACE)
+    assert len(run_verb(["gc"], {"keep": "1"}, PLACE)[0]["retired"]) == 1
+    run_verb(["lock", "remove", "lock.txt"], {}, PLACE)
+    assert len(gc(PLACE, keep=1).retired) == 1
     later = gc(PLACE, keep=1, now=datetime.now(UTC) + timedelta(days=2))
     assert len(later.deleted) == 4
     assert len(list(ObjectShelf.open(PLACE).items("files"))) == 2

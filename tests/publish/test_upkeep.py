@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 
 from builder.errors import PublishError, UsageError
-from builder.publish import gc, publish, refresh, rollback, unyank, yank
+from builder.publish import (
+    Locks,
+    add_locks,
+    gc,
+    list_locks,
+    publish,
+    refresh,
+    remove_locks,
+    rollback,
+    unyank,
+    yank,
+)
 from builder.publish.index import read_project
 from builder.publish.shelf import FolderShelf, Kept
 from tests.publish.clients import TOOLS, Client, installed_version, installer
@@ -123,6 +134,44 @@ def test_gc_never_takes_what_a_lock_names(index: Path, tmp_path: Path) -> None:
     assert gc(index, keep=1, locks=[lock]).retired == (name_of("2.0"), name_of("3.0"))
     gc(index, keep=1, locks=[lock], now=datetime.now(UTC) + 9 * DAY)
     assert set(listed(index)) == {name_of("1.0"), name_of("4.0"), name_of("4.0", project="cache")}
+
+
+@pytest.mark.parametrize("name", ["", "team-a"])
+def test_a_lock_that_the_index_keeps_needs_no_naming(index: Path, tmp_path: Path, name: str) -> None:
+    lock, newer = tmp_path / "uv.lock", tmp_path / "newer/uv.lock"
+    newer.parent.mkdir()
+    login = "--index-url https://user:secret@host.invalid/simple\n"
+    lock.write_text(f"{login}a==1 --hash=sha256:{listed(index)[name_of('1.0')]} --hash=sha256:{'0' * 64}\n")
+    newer.write_text(f"a==2 --hash=sha256:{listed(index)[name_of('2.0')]}\n")
+    assert add_locks(index, [lock], name) == Locks((name or "uv.lock",), (name_of("1.0"),))
+    add_locks(index, [newer], name)
+    assert list_locks(index) == Locks((name or "uv.lock",), (name_of("1.0"), name_of("2.0")))
+    assert "".join(path.read_text() for path in (index / "locks").rglob("*") if path.is_file()).count("\n") == 2
+    assert gc(index, keep=1).retired == (name_of("3.0"),)
+    assert gc(index, keep=1, now=datetime.now(UTC) + 9 * DAY).retired == ()
+    remove_locks(index, [name or "uv.lock"])
+    assert list_locks(index) == Locks((), ())
+    assert gc(index, keep=1).retired == (name_of("1.0"), name_of("2.0"))
+
+
+def test_a_lock_that_comes_while_gc_works_is_respected(index: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "uv.lock"
+    lock.write_text(listed(index)[name_of("1.0")])
+    shelf = Meddled(index, {"simple/cache/index.json": lambda: add_locks(index, [lock])})
+    assert gc(shelf, keep=1).retired == (name_of("2.0"), name_of("3.0"))
+
+
+def test_a_lock_of_nothing_here_is_not_kept(index: Path, tmp_path: Path) -> None:
+    good, lock = tmp_path / "good.lock", tmp_path / "uv.lock"
+    good.write_text(listed(index)[name_of("1.0")])
+    lock.write_text("0" * 64)
+    with pytest.raises(PublishError, match="names no file of this index"):
+        add_locks(index, [good, lock])
+    with pytest.raises(UsageError, match="no name for a lock"):
+        add_locks(index, [good], "../simple")
+    with pytest.raises(PublishError, match=r"keeps no lock uv\.lock"):
+        remove_locks(index, ["uv.lock"])
+    assert list_locks(index) == Locks((), ())
 
 
 def test_gc_after_a_rollback_keeps_what_is_on_offer(index: Path) -> None:

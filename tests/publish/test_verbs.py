@@ -33,7 +33,7 @@ def test_rollback_to_a_time_without_a_zone_means_utc(index: str) -> None:
 
 
 def test_gc_keeps_what_is_asked(index: str) -> None:
-    document, _ = run_verb(["gc"], {"keep": "1"}, index)
+    document, _ = run_verb(["gc"], {"keep": "1", "locks": "none"}, index)
     assert len(document["retired"]) == 1
     assert len(listed(Path(index))) == 1
 
@@ -45,6 +45,14 @@ def test_gc_keeps_what_is_asked(index: str) -> None:
         (["rolback"], {}, "did you mean rollback"),
         (["gc"], {}, "keep how many"),
         (["gc"], {"keep": "many"}, "keep how many"),
+        (["gc"], {"keep": "0"}, "keep how many"),
+        (["gc"], {"keep": "²"}, "keep how many"),
+        (["gc"], {"keep": "1"}, "this index keeps no lock"),
+        (["lock"], {}, "with no words"),
+        (["lock", "add"], {}, "publish lock add"),
+        (["lock", "list", "x"], {}, "publish lock list x"),
+        (["lock", "remove"], {}, "publish lock remove"),
+        (["lock", "keep", "x"], {}, "publish lock keep x"),
         (["gc"], {"keep": "1", "too": "x"}, "does not take too="),
         (["yank"], {}, "with no words"),
         (["refresh", "x"], {}, "with these words"),
@@ -64,7 +72,9 @@ def test_bad_usage_is_told(words: list[str], options: dict[str, str], says: str,
     [
         (["refresh"], {}),
         (["rollback"], {}),
-        (["gc"], {"keep": "1"}),
+        (["gc"], {"keep": "1", "locks": "none"}),
+        (["lock", "list"], {}),
+        (["lock", "add", "x"], {}),
         (["yank", "x.whl"], {}),
         (["unyank", "x.whl"], {}),
     ],
