@@ -131,10 +131,10 @@ def _package(
         "findings": _findings(package, steps, result, mode),
         "components": list(package.components),
         "left_out": list(left_out(package.components)) if package.name == "flashinfer-jit-cache" else [],
-        "units": len(units),
-        "cpu_seconds": sum(unit.seconds for unit in units),
+        "units": sum(unit.units for unit in units),
+        "cpu_seconds": sum(unit.seconds * unit.units for unit in units),
         "longest_seconds": max((unit.seconds for unit in units), default=0.0),
-        "slowest": [f"{unit.component} {unit.unit} {unit.seconds:.0f} s" for unit in _slowest(units)],
+        "slowest": [_cost(unit) for unit in _slowest(units)],
     }
 
 
@@ -160,6 +160,11 @@ def _other_tree(result: Result) -> Document:
 
 def _slowest(units: Iterable[UnitCost]) -> list[UnitCost]:
     return sorted(units, key=lambda unit: -unit.seconds)[:3]
+
+
+def _cost(unit: UnitCost) -> str:
+    name = unit.unit if unit.unit.startswith(unit.component) else f"{unit.component} {unit.unit}"
+    return f"{name} {unit.seconds:.0f} s" + (f", each of {unit.units}" if unit.units > 1 else "")
 
 
 def _overlap(pair: Overlap) -> tuple[str, str]:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from builder.compile.ahead import audit, check, told
+from builder.compile.gate.task import unit_of
 from builder.compile.host import AS_NAMED
 from builder.compile.job import Job
 from builder.compile.native import Left
+from builder.compile.ninjafile import reader, units_in
 from builder.compile.pep517 import build_wheel
 from builder.compile.place import canonical_root
-from builder.compile.shard import Share
+from builder.compile.shard import Share, seconds_of
 from builder.compile.shared import Shared, compile_units
 from builder.compile.trace import recorded
 from builder.compile.units import UnitWatch
@@ -53,14 +55,14 @@ def build_jit_cache(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     """The wheel flashinfer-jit-cache with the recipe's modules. Raises CompileError."""
     with _configured(job, trees) as (source, build, env):
         with recorded(build, "flashinfer-jit-cache", source, job.context.logs):
-            _run_ninja(job, build, env)
+            _run_ninja(job, build, env, _watch(job, source, build))
         return _wheel(job, build)
 
 
 def compile_share(job: Job, trees: Mapping[str, PatchedTree], share: Share) -> Shared:
     """Compile that share of all modules' units. Raises CompileError."""
     with _configured(job, trees) as (source, build, env):
-        watch = UnitWatch(job.context.report, "flashinfer-jit-cache")
+        watch = _watch(job, source, build)
         return compile_units(job, share, Left(build, ()), source, env=env, watch=watch)
 
 
@@ -137,8 +139,15 @@ def _audited(job: Job, listed: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run_ninja(job: Job, build: Path, env: Mapping[str, str]) -> None:
-    watch = UnitWatch(job.context.report, "flashinfer-jit-cache")
+def _watch(job: Job, source: Path, build: Path) -> UnitWatch:
+    """A watch that knows what each unit of the build folder is taken to last."""
+    text = (build / "build.ninja").read_text(encoding="utf-8")
+    units = units_in(text, str(source), reader(build))
+    expected = {unit_of(unit.target): seconds_of(unit) for unit in units}
+    return UnitWatch(job.context.report, "flashinfer-jit-cache", expected=expected)
+
+
+def _run_ninja(job: Job, build: Path, env: Mapping[str, str], watch: UnitWatch) -> None:
     log = job.context.logs / "flashinfer-jit-cache.log"
     argv: list[str | Path] = [job.toolchain.bin / "ninja", "-C", build, "-f", "build.ninja", f"-j{job.jobs}", "-k", "1"]
     try:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from builder.compile.costs import measured
+from builder.compile.costs import UnitCost, measured
 from builder.store import Store
 
 _KIND, _NAME = "learned", "steps"
 _KEPT = 20_000
-_HEAVY = "cicc"
+_HEAVY, _HEAVY_HOST = "cicc", "cc1plus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,14 @@ def learned(store: Store) -> dict[Key, Cost]:
 def lines(costs: Costs) -> str:
     """The gate's table: learned steps, then what ships of units, one a line, parted by tabs."""
     rows = [(key.tool, key.unit, key.arch, cost.peak, cost.seconds) for key, cost in costs.items()]
-    table = [(tool, unit.unit, "", unit.peak, unit.seconds) for unit in measured() for tool in _tools(unit.peak)]
+    table = [(tool, unit.unit, "", unit.peak, unit.seconds) for unit in measured() for tool in _tools(unit)]
     return "".join("\t".join(map(str, row)) + "\n" for row in [*rows, *table])
 
 
-def _tools(peak: int) -> list[str]:
+def _tools(cost: UnitCost) -> list[str]:
     """A unit of the table has its seconds as a whole; its peak is that of its heaviest step."""
-    return ["unit", _HEAVY] if peak else ["unit"]
+    heavy = _HEAVY if cost.unit.endswith((".cu", ".cuda")) else _HEAVY_HOST
+    return ["unit", heavy] if cost.peak else ["unit"]
 
 
 def _rows(rows: list[object]) -> Iterator[tuple[Key, Cost]]:

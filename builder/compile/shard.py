@@ -7,18 +7,18 @@ is asked for costs, never what one machine has learned, or two machines would cu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from builder.compile.costs import measured
+from builder.compile.costs import seconds_by_table
+from builder.compile.gate.task import unit_of
 from builder.compile.ninjafile import Unit
 from builder.errors import UsageError
 
 _FORM = re.compile(r"([0-9]{1,3})/([0-9]{1,3})")
 _CUDA_SECONDS = 20.0
 _HOST_SECONDS = 5.0
-"""Of a unit without a measurement, on one core: most of FlashInfer's."""
+"""Of a unit of which the table has nothing, on one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,17 @@ class Share:
 
 def seconds_of(unit: Unit) -> float:
     """What the unit costs on one core, by the table; a guess by its language where the table is silent."""
+    known = seconds_by_table(unit_of(unit.target))
     guess = _CUDA_SECONDS if unit.source.endswith(".cu") else _HOST_SECONDS
-    return _table().get(unit.source, guess)
+    return guess if known is None else known
 
 
-def shares(units: Sequence[Unit], count: int, costs: Mapping[str, float] | None = None) -> tuple[tuple[Unit, ...], ...]:
+def shares(units: Sequence[Unit], count: int) -> tuple[tuple[Unit, ...], ...]:
     """`count` shares of about equal cost: the longest unit left goes to the share that has least so far.
 
-    Each unit is in exactly one share. `costs` are seconds by target, for those that are known better.
+    Each unit is in exactly one share.
     """
-    known = {unit: (costs or {}).get(unit.target, seconds_of(unit)) for unit in units}
+    known = {unit: seconds_of(unit) for unit in units}
     loads = [0.0] * count
     parts: list[list[Unit]] = [[] for _ in range(count)]
     for unit in sorted(known, key=lambda unit: (-known[unit], unit)):
@@ -69,8 +70,3 @@ def shares(units: Sequence[Unit], count: int, costs: Mapping[str, float] | None 
 def share_of(units: Sequence[Unit], share: Share) -> tuple[Unit, ...]:
     """The units of that share, longest first."""
     return shares(units, share.count)[share.number - 1]
-
-
-@cache
-def _table() -> Mapping[str, float]:
-    return {cost.unit: cost.seconds for cost in measured()}

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from builder.compile.gate.task import unit_of
 from builder.errors import CompileError
 from builder.report import Report, size
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)\]\s+(.*)")
+_NAMED = re.compile(r"SPARK_UNIT=(\S+) ")
 _FAILED = re.compile(r"FAILED:\s+(?:\[code=-?\d+\]\s+)?(\S+)")
 _KILLED = re.compile(r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory", re.IGNORECASE)
 _ALONE = re.compile(r"spark-gate: (\S+) of (\S+) was killed for memory at (\d+) bytes, running alone")
@@ -32,7 +34,7 @@ class UnitWatch:
     what: str
     check_line: Callable[[str], None] = lambda _line: None
     expected: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by unit (`csrc/x.cu`), as measured before: units differ a hundredfold."""
+    """Seconds by unit (`csrc/x.cu`, `module/x.cuda`), as measured before: units differ a hundredfold."""
     done: int = 0
     total: int = 0
     failures: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -66,7 +68,7 @@ class UnitWatch:
         self.done, self.total = done, total
         cost = self.expected.get(_source(text))
         self._known, self._spent = self._known + (cost is not None), self._spent + (cost or 0.0)
-        shown = f"{self.what}: unit {done} of {total}, {_short(text)}"
+        shown = f"{self.what}: unit {done} of {total}, {_label(text)}"
         self.report.progress(done, total, shown, self._remaining(time.monotonic() - self._started))
 
     def _remaining(self, elapsed: float) -> float | None:
@@ -123,8 +125,17 @@ def _too_large(what: str, alone: re.Match[str], unit: str, more: str) -> Compile
 
 
 def _source(text: str) -> str:
-    """`csrc/x.cu` of `Building CUDA object CMakeFiles/_C.dir/csrc/x.cu.o`."""
-    return text.rpartition(".dir/")[2].removesuffix(".o")
+    """The unit by the gate's name for it: `csrc/x.cu` of `Building CUDA object CMakeFiles/_C.dir/csrc/x.cu.o`.
+
+    Without a description ninja shows the command, which begins with the object's name.
+    """
+    named = _NAMED.match(text)
+    return unit_of(named[1] if named else text)
+
+
+def _label(text: str) -> str:
+    named = _NAMED.match(text)
+    return unit_of(named[1]) if named else _short(text)
 
 
 def _short(text: str) -> str:

@@ -95,3 +95,11 @@ def test_who_ended_a_step_is_told_apart() -> None:
     assert "gave 100 B back" in killed([step(killed="gate")])[0]
     assert "though it ran alone" in killed([step(killed="kernel", alone=1)])[0]
     assert killed([step(killed=""), "torn"]) == []
+
+
+def test_the_workflow_carries_what_was_learned_from_one_run_to_the_next(tmp_path: Path) -> None:
+    learn(Store(tmp_path / ".store"), [step()])
+    (place,) = {path.parent.relative_to(tmp_path) for path in tmp_path.rglob("steps.json")}
+    workflow = (Path(__file__).parents[2] / ".github/workflows/build.yml").read_text()
+    assert workflow.count(f"path: {place}\n") == 2
+    assert "SPARK_WHEELS_STORE: ${{ github.workspace }}/.store\n" in workflow

@@ -31,9 +31,28 @@ def test_the_cut_does_not_hang_on_the_order_in_which_units_are_listed() -> None:
 
 
 def test_no_share_is_longer_than_an_equal_part_and_its_last_unit() -> None:
-    costs = {unit.target: float(n % 17 + 1) for n, unit in enumerate(UNITS)}
-    loads = [sum(costs[unit.target] for unit in part) for part in shares(UNITS, 5, costs)]
-    assert max(loads) <= sum(costs.values()) / 5 + max(costs.values())
+    costs = [seconds_of(unit) for unit in UNITS]
+    loads = [sum(map(seconds_of, part)) for part in shares(UNITS, 5)]
+    assert max(loads) <= sum(costs) / 5 + max(costs)
+
+
+JIT = "/var/tmp/spark-wheels/src/flashinfer-jit/cached_ops/fused_moe_120"  # noqa: S108  as it stands in its build file
+
+
+def test_units_of_flashinfer_are_found_in_the_table_by_the_gates_name_for_them() -> None:
+    measured = Unit(f"{JIT}/moe_gemm_moe_gemm_kernels_fp8_uint4.cuda.o", "csrc/moe_gemm_kernels_fp8_uint4.cu")
+    assert seconds_of(measured) == 550.4
+    other = Unit(f"{JIT}/80_cutlass_kernel_file_gemm_grouped_sm80_M16_group0.generated.cuda.o", "/generated/x.cu")
+    assert seconds_of(other) == 250.0, "what its module's units are taken to last"
+    assert seconds_of(Unit(f"{JIT}/common_logger.o", "csrc/nv_internal/cpp/common/logger.cpp")) == 5.0
+    assert seconds_of(Unit("/jit/cached_ops/unheard_of/x.cuda.o", "csrc/x.cu")) == 20.0
+
+
+def test_the_long_units_of_flashinfer_are_spread_over_the_shares() -> None:
+    units = [Unit(f"{JIT}/{n}.cuda.o", f"{n}.cu") for n in range(8)]
+    units += [Unit(f"/jit/fp4_quantization_121/{n}.cuda.o", f"{n}.cu") for n in range(24)]
+    long = [sum(unit.target.startswith(JIT) for unit in part) for part in shares(units, 4)]
+    assert long == [2, 2, 2, 2]
 
 
 def test_a_unit_without_a_measurement_counts_by_its_language() -> None:

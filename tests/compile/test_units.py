@@ -69,3 +69,11 @@ def test_the_time_left_is_weighed_by_what_units_are_known_to_cost() -> None:
     assert seen._remaining(5.0) == 45.0
     seen("[2/3] Building CUDA object CMakeFiles/_C.dir/b.cu.o")
     assert seen._remaining(20.0) == 30.0
+
+
+def test_a_unit_without_a_description_is_told_by_the_name_in_its_command() -> None:
+    out = io.StringIO()
+    seen = UnitWatch(Report(out, github=False), "jit", expected={"m/a.cuda": 10.0, "m/b.cuda": 30.0})
+    seen("[1/2] SPARK_UNIT=/root/cached_ops/m/a.cuda.o /bin/sccache nvcc -c /src/a.cu -o /root/cached_ops/m/a.cuda.o ")
+    assert seen._remaining(5.0) == 15.0
+    assert "unit 1 of 2, m/a.cuda" in out.getvalue()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from .say import say
-from .task import unit_of
+from .task import kin_of, unit_of
 from .useless import codes_in, useless
 
 _NAMED = "SPARK_UNIT=$out "
@@ -149,7 +149,8 @@ def _taken(block: str) -> str:
 
 def _seconds(block: str, seconds: dict[str, float]) -> float:
     name = _object_of(block)
-    return seconds.get(unit_of(name), _UNKNOWN_SECONDS) if name else 0.0
+    unit = unit_of(name)
+    return seconds.get(unit, seconds.get(kin_of(unit), _UNKNOWN_SECONDS)) if name else 0.0
 
 
 def _files(folder: str, name: str) -> dict[str, str]:

@@ -42,6 +42,11 @@ def unit_of(name: str) -> str:
     return inside.removesuffix(".o")
 
 
+def kin_of(unit: str) -> str:
+    """The name that stands for the units of its module that nobody measured: `module/*.cuda`, `module/*` for C++."""
+    return f"{unit.rpartition('/')[0]}/*{'.cuda' if unit.endswith('.cuda') else ''}"
+
+
 def _input_of(tool: str, args: list[str]) -> str:
     """The file that is compiled; empty when the run compiles nothing (`--version`)."""
     endings, before = _ENDINGS.get(tool, ()), ["", *args]
