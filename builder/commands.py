@@ -318,7 +318,8 @@ def _summary(document: Mapping[str, Any], *, nothing_to_do: bool = False) -> str
     lines += [
         "Next: serve the index and install from it:",
         f"  python3 -m http.server --directory {document['index']} 8000",
-        "  pip install --index-url http://localhost:8000/simple/ NAME",
+        "  pip install --index-url http://localhost:8000/simple/ --no-deps NAME",
+        "What the wheels need beside one another is not there: docs/index.md says how that is installed safely.",
     ]
     return "\n".join(lines)
 

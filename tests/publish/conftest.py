@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
@@ -34,6 +34,7 @@ class MakeWheel(Protocol):
         *,
         payload: bytes = ...,
         requires_python: str = ...,
+        requires: Sequence[str] = ...,
     ) -> VerifiedWheel: ...
 
 
@@ -52,9 +53,12 @@ def make_wheel(tmp_path: Path) -> MakeWheel:
         *,
         payload: bytes = b"code",
         requires_python: str = ">=3.8",
+        requires: Sequence[str] = (),
     ) -> VerifiedWheel:
         folder = tmp_path / "wheels" / hashlib.sha256(payload).hexdigest()[:8]
-        return verified(build_wheel(folder, name, version, tag, payload=payload, requires_python=requires_python))
+        return verified(
+            build_wheel(folder, name, version, tag, payload=payload, requires_python=requires_python, requires=requires)
+        )
 
     return make
 

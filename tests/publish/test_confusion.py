@@ -44,14 +44,45 @@ def test_pip_in_two_steps(indexes: tuple[str, str], client: Client, environment:
     assert installed_version(client, environment) == "1.0"
 
 
-def test_uv_with_an_explicit_index(indexes: tuple[str, str], client: Client, tmp_path: Path) -> None:
-    (snippet,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    snippet = snippet.replace("http://HOST:8080/simple", indexes[0]).replace("vllm =", "spark-kernels =")
-    snippet += f'\n[[tool.uv.index]]\nname = "public"\nurl = "{indexes[1]}"\ndefault = true\n'
-    project = '[project]\nname = "app"\nversion = "0"\nrequires-python = ">=3.11"\n'
-    project += 'dependencies = ["spark-kernels", "helper"]\n\n[tool.uv]\npackage = false\n\n'
+OURS = ("vllm", "flashinfer-python", "flashinfer-jit-cache")
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, make_wheel: MakeWheel, serve: Serve) -> tuple[str, str]:
+    """Ours, where vllm 1.0 asks for the other two, and of the public one, with 99.0 of all, and a helper."""
+    siblings = OURS[1:]
+    publish([make_wheel("vllm", "1.0", requires=[*siblings, "helper"])], tmp_path / "stack")
+    publish([make_wheel("vllm", "1.0", "py3-none-any", requires=[*siblings, "helper"])], tmp_path / "stack")
+    publish([make_wheel(name, "1.0", "py3-none-any") for name in siblings], tmp_path / "stack")
+    strangers = [make_wheel(name, "99.0", "py3-none-any") for name in OURS]
+    publish([*strangers, make_wheel("helper", "2.0", "py3-none-any")], tmp_path / "strangers")
+    return f"{serve(tmp_path / 'stack')[0]}/simple", f"{serve(tmp_path / 'strangers')[0]}/simple"
+
+
+def synced(client: Client, tmp_path: Path, stacks: tuple[str, str], project: str) -> list[str]:
+    """Versions of our three and the helper, as uv installs them by a pyproject.toml."""
     (tmp_path / "app").mkdir()
-    (tmp_path / "app/pyproject.toml").write_text(project + snippet)
+    public = f'\n[[tool.uv.index]]\nname = "public"\nurl = "{stacks[1]}"\ndefault = true\n'
+    text = project.replace("http://HOST:8080/simple", stacks[0]).replace(">=3.12", ">=3.11")
+    (tmp_path / "app/pyproject.toml").write_text(f"{text}{public}\n[tool.uv]\npackage = false\n")
     client(*UV, "sync", "--project", "app", "--python", sys.executable)
-    assert installed_version(client, tmp_path / "app/.venv/bin/python") == "1.0"
-    assert client(tmp_path / "app/.venv/bin/python", "-c", "import helper; print(helper.__version__)").output == "2.0\n"
+    code = f"from importlib.metadata import version\nprint(*map(version, {[*OURS, 'helper']}))"
+    return client(tmp_path / "app/.venv/bin/python", "-c", code).output.split()
+
+
+def documented() -> str:
+    blocks: list[str] = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (block,) = [block for block in blocks if "tool.uv.sources" in block]
+    return block
+
+
+def test_uv_takes_none_of_a_strangers_as_documented(stacks: tuple[str, str], client: Client, tmp_path: Path) -> None:
+    assert synced(client, tmp_path, stacks, documented()) == ["1.0", "1.0", "1.0", "2.0"]
+
+
+def test_what_uv_does_with_names_that_are_bound_and_not_declared(
+    stacks: tuple[str, str], client: Client, tmp_path: Path
+) -> None:
+    """Why the document declares all three."""
+    alone = re.sub(r"dependencies = .*", 'dependencies = ["vllm"]', documented())
+    assert synced(client, tmp_path, stacks, alone) == ["1.0", "99.0", "99.0", "2.0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
@@ -24,14 +25,24 @@ def verified(path: Path) -> VerifiedWheel:
     return VerifiedWheel(wheel, Verdict((), {}))
 
 
-def build_wheel(folder: Path, name: str, version: str, tag: str, *, payload: bytes, requires_python: str) -> Path:
+def build_wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    tag: str,
+    *,
+    payload: bytes,
+    requires_python: str,
+    requires: Sequence[str] = (),
+) -> Path:
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
     members = {
         f"{module}/__init__.py": f"__version__ = {version!r}\n".encode(),
         f"{module}/payload.bin": payload,
         f"{info}/METADATA": (
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {requires_python}\n"
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {requires_python}\n{needs}"
         ).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
     }
