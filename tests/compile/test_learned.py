@@ -101,5 +101,6 @@ def test_the_workflow_carries_what_was_learned_from_one_run_to_the_next(tmp_path
     learn(Store(tmp_path / ".store"), [step()])
     (place,) = {path.parent.relative_to(tmp_path) for path in tmp_path.rglob("steps.json")}
     workflow = (Path(__file__).parents[2] / ".github/workflows/build.yml").read_text()
-    assert workflow.count(f"path: {place}\n") == 2
+    assert workflow.count(f"path: {place}\n") == 2, "restored"
+    assert workflow.count(f"path: {place}, ") == 2, "saved"
     assert "SPARK_WHEELS_STORE: ${{ github.workspace }}/.store\n" in workflow
