@@ -80,6 +80,11 @@ class Elf:
     sections: Table
     names_index: int
 
+    @property
+    def bare(self) -> bool:
+        """True without a single section: nothing tells then what code and which needs the file has."""
+        return not np.any(self.sections["type"])
+
     def body(self, index: int) -> memoryview:
         """The bytes of section `index`; raises InspectError when they lie outside the file."""
         if not 0 <= index < len(self.sections):
@@ -219,7 +224,7 @@ def link_facts(elf: Elf) -> ElfFacts:
     index = elf.of_type(_DYNSYM)
     index = elf.of_type(_SYMTAB) if index is None else index
     if elf.machine == EM_CUDA or index is None:
-        return ElfFacts(machine=name, **_dynamic(elf))
+        return ElfFacts(machine=name, bare=elf.bare, **_dynamic(elf))
     table, strings = elf.symbols(index)
     bind, outside = table["info"] >> 4, table["shndx"] == 0
     visible = np.isin(table["other"] & 3, (0, 3))

@@ -107,10 +107,12 @@ class DeviceFacts:
 class ElfFacts:
     """A host ELF file's link facts. `glibc` and its siblings are the newest version needed, or empty.
 
-    `undefined` holds names that must be found at load (strong), `weak` those that may stay unresolved.
+    `undefined` holds names that must be found at load (strong), `weak` those that may stay unresolved. `bare` is a
+    file without sections, of which nothing else is known.
     """
 
     machine: str
+    bare: bool = False
     soname: str = ""
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()

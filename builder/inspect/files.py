@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,8 @@ def read_file(
     if path.suffix == ".whl":
         return _wheel(path, open_archive(data, str(path)), asked, pool)
     if is_object(path.name, bytes(data[:HEAD])):
-        return FileFacts(str(path), "", len(data), None, tuple(inspect_object(path.name, data, asked, str(path))))
+        objects = tuple(inspect_object(path.name, data, asked, str(path)))
+        return FileFacts(str(path), "", len(data), None, objects, tuple(_bare(objects)))
     raise InspectError(
         "this is neither a wheel nor a binary with device code",
         where=str(path),
@@ -53,7 +54,7 @@ def read_folder(path: Path, level: Level, devices: tuple[str, ...]) -> FileFacts
                     objects += inspect_object(name, data, asked, str(file))
     if not objects:
         raise _nothing(path, files)
-    return FileFacts(str(path), "", total, None, tuple(objects))
+    return FileFacts(str(path), "", total, None, tuple(objects), tuple(_bare(objects)))
 
 
 def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
@@ -83,13 +84,14 @@ def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor)
     for batch in batches:
         digests |= batch.result()
     wrong = (check_digest(record, member, digest) for member, digest in digests.items())
-    findings = (*findings, *_no_elf(archive, binaries), *(finding for finding in wrong if finding))
+    objects = sorted((found for binary in read.values() for found in binary.objects), key=lambda found: found.path)
+    findings = (*findings, *_no_elf(archive, binaries), *_bare(objects), *(finding for finding in wrong if finding))
     return FileFacts(
         str(path),
         "",
         len(archive.data),
         facts,
-        tuple(sorted((found for binary in read.values() for found in binary.objects), key=lambda found: found.path)),
+        tuple(objects),
         tuple(sorted(findings, key=lambda finding: (finding.rule, finding.where))),
     )
 
@@ -116,3 +118,15 @@ def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:
     for member in archive.members:
         if _SUFFIXED.search(member.name) and member not in binaries and member.size:
             yield Finding("binary", member.name, "it is named like a binary and is none", "build the wheel again")
+
+
+def _bare(objects: Iterable[ObjectFacts]) -> Iterator[Finding]:
+    """Binaries that would otherwise look as if they had no code and needed nothing."""
+    for found in objects:
+        if found.elf.bare:
+            yield Finding(
+                "binary",
+                found.path,
+                "it has no sections, so nothing tells what code it holds and what it needs",
+                "keep its section headers: no strip --strip-section-headers, no packer",
+            )

@@ -169,8 +169,12 @@ def _scan_sass(
     entry: fatbin.Entry, data: bytes | memoryview, where: str
 ) -> Iterator[tuple[str | None, sass.KernelScan]]:
     cubin = elf.parse(memoryview(data), where)
-    if cubin.machine != elf.EM_CUDA:
-        raise InspectError("an entry for machine code is no cubin", where=where, remedy="fetch or build it again")
+    if cubin.machine != elf.EM_CUDA or cubin.bare:
+        raise InspectError(
+            "an entry for machine code is no cubin, or one without sections",
+            where=where,
+            remedy="fetch or build it again",
+        )
     _agree(entry.arch, cubin, where)
     sections = elf.code_sections(cubin)
     return zip(sections.names, sass.scan(data, sections, number(entry.arch), where), strict=True)

@@ -299,3 +299,37 @@ def test_without_a_note_the_numbers_alone_must_agree(tmp_path: Path, samples: Pa
     path.write_bytes(relabelled(data, 121))
     with pytest.raises(InspectError, match=r"the cubin in it for sm_120\n"):
         inspect_path(path)
+
+
+def without_sections(data: bytes) -> bytes:
+    """What strip --strip-section-headers leaves in the header."""
+    return data[:40] + b"\0" * 8 + data[48:60] + b"\0" * 4 + data[64:]
+
+
+def test_a_binary_without_sections_is_a_finding_wherever_it_lies(
+    tmp_path: Path, samples: Path, make_wheel: Callable[..., Path]
+) -> None:
+    data = without_sections((samples / "launch_zstd.so").read_bytes())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "_C.so").write_bytes(data)
+    for path in (tmp_path / "folder" / "_C.so", tmp_path / "folder", make_wheel({"demo/_C.so": data})):
+        (finding,) = inspect_path(path).findings
+        assert finding.rule == "binary"
+        assert finding.where.endswith("_C.so")
+        assert "has no sections" in finding.message
+
+
+def test_a_binary_with_one_empty_section_is_the_same(tmp_path: Path, samples: Path) -> None:
+    data = bytearray((samples / "nothing.so").read_bytes())
+    struct.pack_into("<HH", data, 60, 1, 0)
+    path = tmp_path / "nothing.so"
+    path.write_bytes(data)
+    assert [finding.rule for finding in inspect_path(path).findings] == ["binary"]
+    assert inspect_path(samples / "nothing.so").findings == ()
+
+
+def test_a_cubin_without_sections_is_an_error(tmp_path: Path, samples: Path) -> None:
+    path = tmp_path / "x.cubin"
+    path.write_bytes(without_sections((samples / "mma_sm_80.cubin").read_bytes()))
+    with pytest.raises(InspectError, match="without sections"):
+        inspect_path(path)
