@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
 
+from packaging.utils import canonicalize_name
+
 from builder.inspect.devices import capability, chosen, launches, loads
 from builder.inspect.facts import CLASSES, FileFacts, ImageFacts, KernelFacts, ObjectFacts
 from builder.model import Finding, Verdict
@@ -21,6 +23,7 @@ from builder.verify.code import Proven, label, proven
 from builder.verify.expect import Expectations
 from builder.verify.timeline import STATES as WORK
 from builder.verify.timeline import Timeline
+from builder.verify.versions import same
 
 STATES = {
     "native": "run as they are",
@@ -89,7 +92,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """All that the page says of one file. `codeless` are objects without kernels, `totals` the sums of both wheels."""
+    """All that the page says of one file. `codeless` are objects without kernels, `totals` the sums of both wheels.
+
+    `before` is its counterpart, `older` the version of that where it is another one.
+    """
 
     file: FileFacts
     verdict: Verdict
@@ -98,6 +104,22 @@ class Sheet:
     codeless: tuple[str, ...]
     proofs: tuple[Proven, ...]
     totals: tuple[tuple[str, Picture], ...]
+    before: FileFacts | None = None
+    older: str = ""
+
+
+def counterpart(file: FileFacts, before: FileFacts | None) -> FileFacts | None:
+    """The other file, unless both are wheels and of different projects."""
+    if before is None or before.wheel is None or file.wheel is None:
+        return before
+    return before if canonicalize_name(before.wheel.name) == canonicalize_name(file.wheel.name) else None
+
+
+def other_version(file: FileFacts, before: FileFacts | None) -> str:
+    """The version of the other wheel where it is not this one's, local parts aside."""
+    if before is None or before.wheel is None or file.wheel is None:
+        return ""
+    return "" if same(before.wheel.version, file.wheel.version, public=True) else before.wheel.version
 
 
 def picture_of(found: ObjectFacts, device: str) -> Picture:
@@ -118,8 +140,8 @@ def picture_of(found: ObjectFacts, device: str) -> Picture:
 def page(entries: Sequence[Entry], before: FileFacts | None = None, timeline: Timeline | None = None) -> str:
     """The whole report as HTML.
 
-    `before` is the other wheel, usually the official one of the same version; `timeline`, where there is one, how the
-    build went.
+    `before` is the other wheel, usually the official one of the same version, drawn beside files of its project alone;
+    `timeline`, where there is one, how the build went.
     """
     import jinja2
 
@@ -128,8 +150,8 @@ def page(entries: Sequence[Entry], before: FileFacts | None = None, timeline: Ti
     )
     environment.filters |= {"size": size, "duration": duration, "counted": counted}
     template = environment.from_string((files("builder.verify") / "report.html.j2").read_text())
-    sheets = [_sheet(file, verdict, wanted, before) for file, verdict, wanted in entries]
-    return template.render(sheets=sheets, before=before, states=STATES, work=WORK, timeline=timeline)
+    sheets = [_sheet(file, verdict, wanted, counterpart(file, before)) for file, verdict, wanted in entries]
+    return template.render(sheets=sheets, states=STATES, work=WORK, timeline=timeline)
 
 
 def _sheet(file: FileFacts, verdict: Verdict, wanted: Expectations, before: FileFacts | None) -> Sheet:
@@ -144,7 +166,8 @@ def _sheet(file: FileFacts, verdict: Verdict, wanted: Expectations, before: File
     sums = [("before", _total(was.values()))] * bool(before) + [("after" if before else "", _total(after.values()))]
     codeless = tuple(path for path, picture in after.items() if not picture.kernels)
     proofs = tuple(proven(file.objects, wanted))
-    return Sheet(file, verdict, wanted, tuple(pairs), codeless, proofs, tuple(sums))
+    older = other_version(file, before)
+    return Sheet(file, verdict, wanted, tuple(pairs), codeless, proofs, tuple(sums), before, older)
 
 
 def _total(pictures: Iterable[Picture]) -> Picture:

@@ -27,7 +27,7 @@ from builder.verify.check import examine, pinned, told
 from builder.verify.code import proven
 from builder.verify.expect import Expectations, expectations_for, for_device, patterns
 from builder.verify.image.verb import run_image_verb
-from builder.verify.picture import page
+from builder.verify.picture import counterpart, other_version, page
 from builder.verify.provenance import OWN_OPTIONS, asks_for_provenance, run_provenance
 from builder.verify.sources import hint_from
 from builder.verify.timeline import read_timeline
@@ -45,6 +45,7 @@ class Judged:
     package: str
     verdict: Verdict
     file: FileFacts
+    before: FileFacts | None = None
 
 
 def run_verb(
@@ -63,8 +64,9 @@ def run_verb(
         return run_provenance(words, options, root)
     paths = [path for word in _words(words, options, root) for path in _expanded(Path(word))]
     timeline = read_timeline(Path(options["timeline"])) if "timeline" in options else None
-    before = inspect_path(Path(options["against"]), devices=(_device(options, root),)) if "against" in options else None
-    ask = _by_recipe(options, context, root, before) if "recipe" in options else _by_device(options["device"], context)
+    before = _before(paths, options, root) if "against" in options else None
+    asker = _by_recipe if "recipe" in options else _by_device
+    ask = asker(options, context, root, before)
     judged = [ask(path) for path in paths]
     if "html" in options:
         entries = [(j.file, j.verdict, j.wanted) for j in judged]
@@ -141,12 +143,27 @@ def _device(options: Mapping[str, str], root: Path) -> str:
     return f"{first.major}.{first.minor}"
 
 
-def _by_device(device: str, context: Context) -> Callable[[Path], Judged]:
-    wanted = for_device(device)
+def _before(paths: Sequence[Path], options: Mapping[str, str], root: Path) -> FileFacts:
+    """The other wheel. Raises UsageError when the paths are wheels, and none of its project."""
+    before = inspect_path(Path(options["against"]), devices=(_device(options, root),))
+    projects = [_project(path) for path in paths]
+    if before.wheel and all(projects) and canonicalize_name(before.wheel.name) not in projects:
+        raise UsageError(
+            f"against={options['against']} is a wheel of {before.wheel.name}",
+            expected=f"one of {' or '.join(sorted(set(projects)))}, as what is verified",
+            remedy="name another wheel of the same project, or leave against= out",
+        )
+    return before
+
+
+def _by_device(
+    options: Mapping[str, str], context: Context, _root: Path, before: FileFacts | None
+) -> Callable[[Path], Judged]:
+    wanted = for_device(options["device"])
 
     def ask(path: Path) -> Judged:
         verdict, file = examine(path, wanted, context)
-        return Judged(path, wanted, "", verdict, file)
+        return Judged(path, wanted, "", verdict, file, counterpart(file, before))
 
     return ask
 
@@ -160,9 +177,10 @@ def _by_recipe(
     def ask(path: Path) -> Judged:
         package = _package(path, recipe, options.get("package", ""))
         wanted = expectations_for(recipe, package, root)
-        hint = hint_from(package, context.store, before.objects if before else ())
+        other = before and (before.wheel is None or canonicalize_name(before.wheel.name) == wanted.name)
+        hint = hint_from(package, context.store, before.objects if before and other else ())
         verdict, file = examine(path, wanted, context, files, hint)
-        return Judged(path, wanted, package.name, verdict, file)
+        return Judged(path, wanted, package.name, verdict, file, counterpart(file, before))
 
     return ask
 
@@ -193,12 +211,14 @@ def _project(path: Path) -> str:
 
 def _document(judged: Judged) -> dict[str, Any]:
     device, verdict = judged.wanted.device, judged.verdict
+    other = other_version(judged.file, judged.before)
     return {
         "path": str(judged.path),
         "sha256": judged.file.sha256,
         "good": verdict.good,
         "device": device,
         "package": judged.package,
+        "against": {"path": judged.before.path, "other_version": other} if judged.before else None,
         "archs_asked": list(judged.wanted.archs),
         "findings": [_row(finding) for finding in verdict.findings],
         "accepted": [_row(accepted.finding) | {"reason": accepted.reason} for accepted in verdict.accepted],
@@ -228,6 +248,8 @@ def _text(judged: Judged) -> list[str]:
     verdict, device = judged.verdict, judged.wanted.device
     count = len(verdict.findings)
     lines = [f"{judged.path.name}: {'good' if verdict.good else f'{count} finding' + 's' * (count != 1)}"]
+    if other := other_version(judged.file, judged.before):
+        lines.append(f"  before is of another version: {other}")
     for found in judged.file.objects:
         runs = found.devices[device]
         archs = ", ".join(verdict.archs[found.path]) or "no device code"

@@ -35,19 +35,28 @@ def stub(name: str) -> bytes:
     return (STUBS / name).read_bytes()
 
 
-def write_wheel(folder: Path, files: Mapping[str, bytes], *, requires: str = "torch==2.11.0", tag: str = TAG) -> Path:
+def write_wheel(
+    folder: Path,
+    files: Mapping[str, bytes],
+    *,
+    requires: str = "torch==2.11.0",
+    tag: str = TAG,
+    name: str = "demo",
+    version: str = "1.0",
+) -> Path:
     """demo 1.0 with these files, right in everything else."""
-    metadata = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: {requires}\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: {requires}\n"
+    own = f"{name}-{version}"
     contents = dict(files) | {
-        "demo-1.0.dist-info/METADATA": metadata.encode(),
-        "demo-1.0.dist-info/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode(),
+        f"{own}.dist-info/METADATA": metadata.encode(),
+        f"{own}.dist-info/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode(),
     }
     lines = "".join(_line(name, data) for name, data in contents.items())
-    path = folder / f"demo-1.0-{tag}.whl"
+    path = folder / f"{own}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in contents.items():
-            archive.writestr(name, data)
-        archive.writestr("demo-1.0.dist-info/RECORD", lines + "demo-1.0.dist-info/RECORD,,\n")
+        for inside, data in contents.items():
+            archive.writestr(inside, data)
+        archive.writestr(f"{own}.dist-info/RECORD", lines + f"{own}.dist-info/RECORD,,\n")
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,11 +16,13 @@ import builder
 from builder.context import Context
 from builder.errors import DigestError, InspectError, NegativeVerdict, UsageError
 from builder.inspect import inspect_path
+from builder.inspect.facts import ObjectFacts
 from builder.model import Recipe, VerifiedWheel, Wheel
 from builder.recipe import known, load
 from builder.recipe.tables import VERIFY_RULES
 from builder.verify import expectations_for, run_verb, verify_wheel
 from builder.verify.picture import page, picture_of
+from builder.verify.symbols import Hint
 from builder.verify.timeline import timeline_of
 from tests.verify.conftest import ROOT, SAMPLES, MakeWheel, as_wheel, sample
 
@@ -215,6 +218,53 @@ def test_the_report_shows_what_only_one_of_the_wheels_has(
     parsed(html)
     assert html.count("before; not in this one") == html.count("not in the other one") == 1
     assert html.index("demo/_new.so") < html.index("demo/_old.so")
+
+
+def test_the_other_wheel_is_drawn_beside_its_own_project_alone(
+    make_wheel: MakeWheel, context: Context, tmp_path: Path
+) -> None:
+    demo, other = make_wheel(), make_wheel(name="other")
+    (tmp_path / "before").mkdir()
+    before = make_wheel().rename(tmp_path / "before" / demo.name)
+    make_wheel()
+    options = {"device": "12.1", "against": str(before), "html": str(tmp_path / "r.html")}
+    document, text, _ = run_verb([str(demo), str(other)], options, context, ROOT)
+    assert [file["against"] for file in document["files"]] == [{"path": str(before), "other_version": ""}, None]
+    html = (tmp_path / "r.html").read_text()
+    assert (html.count(">before</div>"), html.count("<br>before: ")) == (2, 1)
+    assert "another version" not in html + text
+    with pytest.raises(UsageError, match="is a wheel of demo"):
+        run_verb([str(other)], options, context, ROOT)
+
+
+def test_another_version_to_compare_with_is_told(make_wheel: MakeWheel, context: Context, tmp_path: Path) -> None:
+    new, old, local = make_wheel(), make_wheel(version="0.9"), make_wheel(version="1.0+x")
+    options = {"device": "12.1", "against": str(old), "html": str(tmp_path / "r.html")}
+    document, text, _ = run_verb([str(new)], options, context, ROOT)
+    assert document["files"][0]["against"]["other_version"] == "0.9"
+    assert "before is of another version: 0.9" in text
+    assert "of another version, 0.9" in (tmp_path / "r.html").read_text()
+    document, text, _ = run_verb([str(new)], options | {"against": str(local)}, context, ROOT)
+    assert document["files"][0]["against"]["other_version"] == ""
+    assert "another version" not in text
+
+
+def test_only_a_wheel_of_the_same_project_knows_the_owner(
+    make_wheel: MakeWheel, recipe: Recipe, context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("builder.verify.verb.load", lambda *_: recipe)
+    known: list[list[str]] = []
+
+    def hint_from(_package: object, _store: object, objects: Iterable[ObjectFacts]) -> Hint:
+        known.append([found.path for found in objects])
+        return lambda _: ""
+
+    monkeypatch.setattr("builder.verify.verb.hint_from", hint_from)
+    demo, other, old = make_wheel(), make_wheel(name="other"), make_wheel(version="0.9")
+    for path, before in ((demo, old), (demo, other), (demo, SAMPLES / "nothing.so")):
+        words = [str(path), str(other)] if before == other else [str(path)]
+        run_verb(words, {"recipe": "demo", "package": "demo", "against": str(before)}, context, tmp_path)
+    assert known == [["demo/_C.so"], [], [], ["nothing.so"]]
 
 
 def test_a_report_of_a_good_wheel_says_so_and_of_an_object_without_kernels(context: Context, tmp_path: Path) -> None:
