@@ -70,15 +70,15 @@ def reader(folder: Path) -> Read:
     return read
 
 
-def edges_in(log: str, since: float = 0.0) -> tuple[Edge, ...]:
-    """What a .ninja_log says was made by commands that began at or after `since`, the last time each.
+def edges_in(log: str) -> tuple[Edge, ...]:
+    """What a .ninja_log says was made, the last time each.
 
     The fourth column is the time at which a command began, in nanoseconds. Lines of another form count for nothing:
     a killed ninja leaves a line cut short.
     """
     if not _VERSIONS.match(log):
         return ()
-    rows = (row for line in log.splitlines()[1:] if (row := _edge(line.split("\t"))) and row.start >= since)
+    rows = (row for line in log.splitlines()[1:] if (row := _edge(line.split("\t"))))
     return tuple(sorted({row.target: row for row in rows}.values(), key=lambda edge: (edge.start, edge.target)))
 
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from builder.compile.governed import STEPS
 from builder.compile.ninjafile import edges_in, links_in, reader, units_in
 from builder.compile.timeline import (
     Made,
@@ -27,7 +28,7 @@ from builder.compile.timeline import (
 from builder.report import duration, size
 from builder.store import atomic_write
 
-STEPS, MADE, TRACE, PAGE = "steps.jsonl", "made.jsonl", "trace.json", "build.html"
+MADE, TRACE, PAGE = "made.jsonl", "trace.json", "build.html"
 _WIDTH, _ROW, _LEFT, _MEMORY = 1000, 22, 60, 120
 _LISTED = 25
 
@@ -91,15 +92,15 @@ def render(found: Timeline, title: str) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"size": size, "duration": duration}
     template = environment.from_string((files("builder.compile") / "build.html.j2").read_text(encoding="utf-8"))
-    slowest = sorted(found.runs, key=lambda run: -run.seconds)
+    slowest, chain = sorted(found.runs, key=lambda run: -run.seconds), critical(found)
     return template.render(
         title=title,
         found=found,
         counts=counts(found),
         advice=advice(found),
-        chain=critical(found),
+        chain=chain,
         slowest=slowest[:_LISTED],
-        bars=[_bar(run, found) for run in found.runs],
+        bars=[_bar(run, found, on_chain=run in chain) for run in found.runs],
         memory=_curve(found),
         ticks=list(_ticks(found)),
         rows=found.slots,
@@ -110,13 +111,13 @@ def render(found: Timeline, title: str) -> str:
     )
 
 
-def _bar(run: Run, found: Timeline) -> dict[str, Any]:
+def _bar(run: Run, found: Timeline, *, on_chain: bool) -> dict[str, Any]:
     return {
         "x": round(_LEFT + _x(run.start, found), 2),
         "y": (run.slot - 1) * _ROW,
         "width": round(max(0.6, run.seconds * _WIDTH / (found.wall or 1)), 2),
         "run": run,
-        "critical": run in critical(found),
+        "critical": on_chain,
     }
 
 

@@ -52,10 +52,6 @@ def test_a_log_gives_absolute_times_and_the_last_run_of_each_target() -> None:
     assert round(edges["CMakeFiles/a.dir/csrc/a.cpp.o"].end, 3) == 1796040002.0
 
 
-def test_what_earlier_builds_made_is_left_out() -> None:
-    assert [edge.target for edge in edges_in(LOG, since=1796039999.0)] == ["CMakeFiles/a.dir/csrc/a.cpp.o"]
-
-
 def test_a_log_cut_short_or_of_another_form_is_no_fault() -> None:
     assert len(edges_in(f"{LOG}1220\t19")) == 2
     assert edges_in("") == ()

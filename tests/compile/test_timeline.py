@@ -3,9 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from builder.compile import trace
 from builder.compile.timeline import (
     Made,
+    Run,
     Step,
+    Timeline,
     advice,
     counts,
     critical,
@@ -141,6 +144,21 @@ def test_the_page_shows_each_unit_and_no_name_can_break_it() -> None:
     assert "a &lt;title&gt;" in page
     assert page.count('class="run') == 1
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_the_critical_path_is_found_once_and_marked_on_its_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def once(found: Timeline) -> tuple[Run, ...]:
+        asked.append(1)
+        return critical(found)
+
+    monkeypatch.setattr(trace, "critical", once)
+    page = render(timeline([made("a.cu", 0, 3), made("b.cu", 0, 8), made("m.so", 8, 9)], []), "t")
+    assert asked == [1]
+    assert page.count(' critical"') == 2
+    assert page.count('class="run hit critical"') == 1
+    assert "anything else does not shorten" not in page
 
 
 def test_only_what_this_build_finished_is_recorded_and_both_files_are_written(tmp_path: Path) -> None:
