@@ -78,8 +78,12 @@ class IndexFile:
     def keys(self) -> tuple[str, ...]:
         """Everything that lies there for its sake."""
         statement = (self.statement_key,) if self.statement_sha256 else ()
-        signed = (self.beside(self.provenance.rpartition("/")[2]),) if self.provenance else ()
-        return (self.key, f"{self.key}.metadata", *statement, *signed)
+        return (self.key, f"{self.key}.metadata", *statement, *self.signed_keys)
+
+    @property
+    def signed_keys(self) -> tuple[str, ...]:
+        """Where its signed attestations lie: one place, or none."""
+        return (self.beside(self.provenance.rpartition("/")[2]),) if self.provenance else ()
 
     def beside(self, name: str) -> str:
         """Where a file of that name lies beside the wheel."""

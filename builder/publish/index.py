@@ -63,8 +63,10 @@ def publish(
     that comes with a wheel stays. `now` is the upload time of new files. With `hold`, wheels whose companions are
     missing wait outside instead of being refused.
 
-    Raises PublishError, with the pages unchanged, for a wheel that cannot be read, for a file
-    name that the index has with other bytes, for a promise that is not kept, and for a statement of another wheel.
+    Raises PublishError before anything is written for a wheel that cannot be read, for a file name that the
+    index has with other bytes, for a promise that is not kept, and for a statement of another wheel. When another
+    publisher takes a file name for other bytes in the same moments, it is raised at that project's page:
+    projects whose pages were written by then keep what they got.
     """
     shelf = open_shelf(index)
     offers = tuple(read_offer(wheel, statements.get(wheel.wheel.path.name, b"")) for wheel in wheels)

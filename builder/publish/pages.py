@@ -19,7 +19,7 @@ from builder.publish.entry import IndexFile, Project
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_API = "1.1"
+_API = "1.3"  # PEP 740, whose `provenance` the pages may carry; what 1.2 has added is optional
 _ROOT = """\
 <!DOCTYPE html>
 <html lang="en">

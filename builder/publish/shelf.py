@@ -96,6 +96,7 @@ class FolderShelf:
         with self._writing():
             if self.read(key) != over:
                 return False
+            self._make((self.root / key).parent)
             atomic_write(self.root / key, data)
         return True
 
@@ -144,7 +145,7 @@ class FolderShelf:
         """A file that takes its place when the block ends well. The lock is not held for the bytes."""
         place = self.root / key
         with self._writing():  # gc removes empty folders under the same lock
-            place.parent.mkdir(parents=True, exist_ok=True)
+            self._make(place.parent)
             handle, name = tempfile.mkstemp(dir=place.parent, prefix=".part-")
         with _unwritable_is_said(self.root):
             try:
@@ -160,11 +161,20 @@ class FolderShelf:
                 Path(name).unlink(missing_ok=True)
                 raise
 
+    def _make(self, folder: Path) -> None:
+        """A folder that a server's user can enter, whatever our umask, as it can read the files."""
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        inside = [folder, *(each for each in folder.parents if each.is_relative_to(self.root))]
+        for each in reversed(inside):
+            with suppress(FileExistsError):
+                each.mkdir()
+                each.chmod(0o755)
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the index's lock, for moments only; it falls with its process."""
         with _unwritable_is_said(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
+            self._make(self.root)
             with FileLock(self.root / _LOCK):
                 yield
 

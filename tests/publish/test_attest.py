@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -77,6 +78,24 @@ def test_once_more_changes_nothing_and_refresh_and_gc_keep_it(shipped: Path, tmp
     gc(tmp_path / "index", keep=1, now=datetime.now(UTC) + timedelta(days=9))
     publish([verified(shipped)], tmp_path / "index", statements=statements([verified(shipped)], recipe(), ROOT))
     assert {name: data for name, (data, _) in snapshot(tmp_path / "index").items()} == before
+
+
+def test_a_second_bundle_leaves_the_first_to_readers_of_an_old_page(
+    shipped: Path, tmp_path: Path, sigstore: Sigstore
+) -> None:
+    attest(shipped)
+    (old,) = (tmp_path / "index").rglob("*.provenance")
+    long_ago = (datetime.now(UTC) - timedelta(days=30)).timestamp()
+    for path in old.parent.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    bundle(shipped).write_text(
+        json.dumps(sigstore.bundle(statements([verified(shipped)], recipe(), ROOT)[shipped.name]))
+    )
+    attest(shipped)
+    assert len(list((tmp_path / "index").rglob("*.provenance"))) == 2
+    assert gc(tmp_path / "index", keep=1).deleted == ()
+    (gone,) = gc(tmp_path / "index", keep=1, now=datetime.now(UTC) + timedelta(days=2)).deleted
+    assert gone == old.relative_to(tmp_path / "index").as_posix()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ def test_a_first_publish_writes_both_kinds_of_page(tmp_path: Path, make_wheel: M
     assert done.added == (wheel.wheel.path.name,)
     assert done.pages == (PAGE, "simple/spark-kernels/index.html", "simple/index.json", "simple/index.html")
     page = json.loads((index / PAGE).read_bytes())
-    assert page["meta"] == {"_last-serial": 1, "api-version": "1.1"}
+    assert page["meta"] == {"_last-serial": 1, "api-version": "1.3"}
     assert (page["name"], page["versions"]) == ("spark-kernels", [LOCAL])
     (file,) = page["files"]
     assert file["size"] == wheel.wheel.size
@@ -256,6 +257,19 @@ def test_a_lost_file_or_page_is_put_back(tmp_path: Path, make_wheel: MakeWheel) 
         path.unlink()
     publish([wheel], index, now=NOON + timedelta(days=1))
     assert {key: data for key, (data, _) in snapshot(index).items()} == before
+
+
+def test_a_server_of_another_user_can_read_it_whatever_our_umask(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    wheel, before = make_wheel(), os.umask(0o077)
+    try:
+        publish([wheel], tmp_path / "srv/index")
+    finally:
+        os.umask(before)
+    seen = [path for path in (tmp_path / "srv/index").rglob("*") if not path.name.startswith(".")]
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in [tmp_path / "srv/index", *seen]}
+    assert len(seen) == 6 + 5
+    assert all(path.stat().st_mode & 0o777 == modes[path.is_dir()] for path in seen)
+    assert modes == {True: 0o755, False: 0o644}
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, make_wheel: MakeWheel) -> None:
