@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -9,17 +10,35 @@ import random
 import subprocess
 import sys
 import tarfile
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from builder.errors import InspectError
-from builder.inspect.oci import Entry, Root, image_json, image_text, inspect_image, is_reference
-from tests.image.layouts import FOLDER, Node, Picture, layer_tar, link, write_docker_archive, write_layout
+from builder.inspect.oci import Entry, Root, image_json, image_text, inspect_image, is_reference, layers
+from tests.image.layouts import (
+    CONFIG,
+    FOLDER,
+    LAYER,
+    MANIFEST,
+    Node,
+    Picture,
+    config_of,
+    dump,
+    layer_tar,
+    link,
+    put,
+    write_docker_archive,
+    write_layout,
+)
 
 
-def merged(folder: Path, *layers: bytes, compression: str = "gzip") -> Root:
-    write_layout(folder, Picture(layers, compression=compression))
+def merged(folder: Path, *plain: bytes, compression: str = "gzip") -> Root:
+    write_layout(folder, Picture(plain, compression=compression))
     return inspect_image(f"oci:{folder}").root
 
 
@@ -174,12 +193,125 @@ def test_the_verb_tells_people_and_machines(tmp_path: Path) -> None:
     assert said["images"] == [document | {"reference": f"oci:{tmp_path}"}]
 
 
-def test_a_tar_with_a_huge_header_does_not_fill_memory(tmp_path: Path) -> None:
+def pax(text: bytes, kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """A header extension with that text."""
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = kind, len(text)
+    return info.tobuf(tarfile.USTAR_FORMAT) + text + bytes(-len(text) % 512)
+
+
+def record(key: str, value: bytes) -> bytes:
+    line = f" {key}=".encode() + value + b"\n"
+    return next(b"%d" % n + line for n in range(len(line), len(line) + 20) if len(b"%d" % n + line) == n)
+
+
+END = tarfile.TarInfo("a").tobuf(tarfile.USTAR_FORMAT) + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    ("plain", "match"),
+    [
+        (pax(record("comment", b"x" * (64 << 20))) + END, "headers of more than"),
+        (pax(b"1" * (64 << 20), tarfile.GNUTYPE_LONGNAME) + END, "headers of more than"),
+        (b"".join(pax(record("comment", b"x")) for _ in range(1500)) + END, "headers of more than|RecursionError"),
+        (b"".join(pax(record(f"k{n}", b"x"), tarfile.XGLTYPE) + END[:512] for n in range(99)) + END, "global headers"),
+        (pax(record("GNU.sparse.map", b"0,1,9,1") + record("GNU.sparse.size", b"99999999999")) + END, "sparse"),
+    ],
+    ids=["pax", "long name", "a chain of them", "global", "sparse"],
+)
+def test_a_huge_header_does_not_fill_memory(tmp_path: Path, plain: bytes, match: str) -> None:
+    write_layout(tmp_path, Picture([plain]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InspectError, match=match):
+            inspect_image(f"oci:{tmp_path}")
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_saved_image_whose_own_headers_are_huge(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = tarfile.XHDTYPE, 1 << 30
+    with (tmp_path / "x.tar").open("wb") as stream:
+        stream.write(info.tobuf(tarfile.USTAR_FORMAT))
+        stream.truncate(2 << 30)  # a hole
+    with pytest.raises(InspectError, match="it has a header of 1073741824 B"):
+        inspect_image(f"docker-archive:{tmp_path / 'x.tar'}")
+
+
+def test_a_good_header_extension_is_read(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(tarfile.TarInfo("a"))
-    write_layout(tmp_path, Picture([stream.getvalue() + b"\0" * 10_000_000]))
-    assert set(inspect_image(f"oci:{tmp_path}").root.entries) == {"a"}
+        for number in range(70):
+            tar.addfile(tarfile.TarInfo(f"{'long/' * 60}{number}"))
+    assert len(merged(tmp_path, stream.getvalue() + b"\0" * 10_000_000).entries) == 70
+
+
+def test_members_and_kept_texts_are_counted_over_all_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "MAX_MEMBERS", 5)
+    few, more = (layer_tar({f"{name}{n}": Node() for n in range(3)}) for name in ("a", "b"))
+    merged(tmp_path / "few", few)
+    with pytest.raises(InspectError, match="more than 5 members"):
+        merged(tmp_path / "many", few, more)
+    monkeypatch.setattr(layers, "MAX_MEMBERS", 100)
+    monkeypatch.setattr(layers, "MAX_KEPT", 1000)
+    texts = [layer_tar({f"x{n}.dist-info/RECORD": Node(bytes(600))}) for n in range(2)]
+    merged(tmp_path / "one", texts[0])
+    with pytest.raises(InspectError, match="sum to more than 1000 B"):
+        merged(tmp_path / "two", *texts)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+INDEX_KEYS = ("annotations", "mediaType", "digest", "size", "platform", "artifactType")
+MANIFEST_KEYS = ("annotations", "config", "layers")
+CONFIG_KEYS = ("architecture", "os", "config", "rootfs", "history", "created")
+RUN_KEYS = ("Env", "Labels", "Entrypoint", "Cmd", "Healthcheck", "User")
+
+
+@pytest.mark.parametrize("where", ["index", "manifest", "config", "run", "saved"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_json_of_any_shape_is_read_or_refused(tmp_path: Path, data: st.DataObject, where: str) -> None:
+    """Each table of an image with some of its keys replaced by anything: an answer, or an InspectError."""
+    keys = {"index": INDEX_KEYS, "manifest": MANIFEST_KEYS, "config": CONFIG_KEYS, "run": RUN_KEYS}.get(where, ())
+    keys = keys or ("Config", "Layers", "RepoTags")
+    wrong = data.draw(st.dictionaries(st.sampled_from(keys), JSON, min_size=1, max_size=3))
+    plain = layer_tar({"a": Node(b"x")})
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    with contextlib.suppress(InspectError):
+        facts = inspect_image(spoilt(folder, where, wrong, plain))
+        assert image_text(facts)
+        assert json.dumps(image_json(facts))
+
+
+def spoilt(folder: Path, where: str, wrong: Mapping[str, object], plain: bytes) -> str:
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    config = json.loads(config_of(Picture([plain], {"Env": ["A=b"], "Labels": {"l": "m"}})))
+    config |= wrong if where == "config" else {}
+    config["config"] = {**config["config"], **wrong} if where == "run" else config["config"]
+    if where == "saved":
+        listed = [{"Config": "c.json", "Layers": ["l.tar"], **wrong}]
+        members = {"c.json": dump(config), "l.tar": plain, "manifest.json": dump(listed)}
+        (folder / "image.tar").write_bytes(layer_tar({name: Node(body) for name, body in members.items()}))
+        return f"docker-archive:{folder / 'image.tar'}"
+    manifest = {"config": put(folder, dump(config), CONFIG), "layers": [put(folder, plain, LAYER)], "annotations": {}}
+    top = put(folder, dump({**manifest, **(wrong if where == "manifest" else {})}), MANIFEST)
+    top = {**top, "annotations": {}, **(wrong if where == "index" else {})}
+    (folder / "index.json").write_bytes(dump({"schemaVersion": 2, "manifests": [top]}))
+    return f"oci:{folder}"
+
+
+@pytest.mark.parametrize("wrong", [{"Env": 5}, {"Labels": []}, {"Healthcheck": 1}, {"Cmd": {}}])
+def test_a_config_of_another_shape_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    write_layout(tmp_path, Picture([layer_tar({})], wrong))
+    with pytest.raises(InspectError, match="the config's"):
+        inspect_image(f"oci:{tmp_path}")
 
 
 def test_damage_anywhere_is_an_inspect_error_and_nothing_else(tmp_path: Path) -> None:

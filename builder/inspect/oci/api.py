@@ -17,7 +17,7 @@ from builder.inspect.oci.layout import Found, Layout, damaged, find_image
 
 OCI: Final = "oci:"
 DOCKER: Final = "docker-archive:"
-_DAMAGE = (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError)
+_DAMAGE = (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError, RecursionError)
 
 
 def is_reference(word: str) -> bool:
@@ -38,7 +38,7 @@ def inspect_image(reference: str, platform: str = "linux/arm64") -> ContainerFac
             lay(merged, layout, blob, diff_id, number)
             for number, (blob, diff_id) in enumerate(zip(found.layers, _diff_ids(found, reference), strict=True))
         )
-    return _facts(reference, found, layers, merged)
+        return _facts(reference, found, layers, merged)
 
 
 def layers_of(reference: str, platform: str = "linux/arm64") -> tuple[str, tuple[str, ...]]:
@@ -86,9 +86,7 @@ def _diff_ids(found: Found, where: str) -> list[str]:
 
 
 def _facts(reference: str, found: Found, layers: tuple[LayerFacts, ...], merged: Merged) -> ContainerFacts:
-    run = found.config.get("config")
-    run = run if isinstance(run, dict) else {}
-    health = run.get("Healthcheck")
+    run = _table(found.config, "config", reference)
     return ContainerFacts(
         reference=reference,
         digest=found.digest,
@@ -96,17 +94,34 @@ def _facts(reference: str, found: Found, layers: tuple[LayerFacts, ...], merged:
         architecture=str(found.config.get("architecture", "")),
         system=str(found.config.get("os", "")),
         user=str(run.get("User") or ""),
-        env=dict(text.partition("=")[::2] for text in _texts(run, "Env")),
-        labels={str(key): str(value) for key, value in (run.get("Labels") or {}).items()},
+        env=dict(text.partition("=")[::2] for text in _texts(run, "Env", reference)),
+        labels={str(key): str(value) for key, value in _table(run, "Labels", reference).items()},
         annotations=found.annotations,
-        entrypoint=_texts(run, "Entrypoint"),
-        command=_texts(run, "Cmd"),
-        healthcheck=_texts(health, "Test") if isinstance(health, dict) else (),
+        entrypoint=_texts(run, "Entrypoint", reference),
+        command=_texts(run, "Cmd", reference),
+        healthcheck=_texts(_table(run, "Healthcheck", reference), "Test", reference),
         created=str(found.config.get("created", "")),
         layers=layers,
         root=merged.root(),
+        history=tuple(step for step in _items(found.config, "history", reference) if isinstance(step, dict)),
     )
 
 
-def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    return tuple(str(item) for item in table.get(key) or ())
+def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    return tuple(map(str, _items(table, key, where)))
+
+
+def _items(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    """A list, or nothing where there is none. Raises InspectError for anything else."""
+    value = table.get(key)
+    if value is not None and not isinstance(value, list):
+        raise damaged(f"the config's {key} is no list", where)
+    return value or []
+
+
+def _table(table: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """The same for an object."""
+    value = table.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise damaged(f"the config's {key} is no object", where)
+    return value or {}

@@ -36,7 +36,6 @@ class LayerFacts:
     size: int
     unpacked: int
     files: int
-    created_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,10 @@ def resolved(entries: Mapping[str, Entry], path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """One image of one platform. `digest` is its manifest's, empty in a docker-archive, which has none."""
+    """One image of one platform. `digest` is its manifest's, empty in a docker-archive, which has none.
+
+    `history` has the config's own words, a table a step; not every step makes a layer.
+    """
 
     reference: str
     digest: str
@@ -107,3 +109,4 @@ class ContainerFacts:
     created: str
     layers: tuple[LayerFacts, ...]
     root: Root
+    history: tuple[Mapping[str, object], ...] = ()

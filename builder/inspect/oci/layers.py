@@ -20,12 +20,20 @@ from builder.inspect.oci.layout import Blob, Layout, damaged
 MAX_BYTES: Final = 64 << 30
 """Unpacked bytes of one layer; the CUDA and torch layers together have 8 GB."""
 
+MAX_MEMBERS: Final = 500_000
+"""Members of all layers; aeon7's image has 55,000, and 10,000 more in its base."""
+
+MAX_KEPT: Final = 64 << 20
+"""Bytes of all small files that are kept for rules to read; aeon7's RECORDs have 6 MB."""
+
 _CHUNK: Final = 1 << 20
 _KEPT_SIZE: Final = 16 << 20
+_MAX_HEADER: Final = 1 << 20
+_MAX_GLOBALS: Final = 64
 _HEAD: Final = 20
 _KEPT = re.compile(
-    r"etc/(?:passwd|group|os-release|ld\.so\.(?:conf|cache|preload)|ld\.so\.conf\.d/[^/]+)|usr/lib/os-release"
-    r"|.*\.dist-info/(?:RECORD|METADATA|WHEEL|INSTALLER|spark-wheels\.json)|.*/sbom\.cdx\.json|.*/pyvenv\.cfg"
+    r"etc/(?:passwd|group|os-release|ld\.so\.(?:cache|preload)|ld\.so\.conf\.d/[^/]+|.*\.conf)|usr/lib/os-release"
+    r"|var/lib/dpkg/status(?:\.d/[^/]+)?|.*\.dist-info/RECORD"
 )
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 
@@ -40,6 +48,17 @@ class Merged:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
+    members: int = 0
+    kept: int = 0
+
+    def admit(self, size: int, where: str) -> None:
+        """Count a member, and the bytes of it that are kept. Raises InspectError beyond what memory is given for."""
+        self.members += 1
+        self.kept += size
+        if self.members > MAX_MEMBERS:
+            raise damaged(f"its layers have more than {MAX_MEMBERS} members", where)
+        if self.kept > MAX_KEPT:
+            raise damaged(f"the small files in it that rules read sum to more than {MAX_KEPT} B", where)
 
     def root(self) -> Root:
         """The finished file system."""
@@ -63,7 +82,7 @@ def lay(merged: Merged, layout: Layout, blob: Blob, diff_id: str, number: int) -
     with layout.open(blob.digest) as stored:
         packed = _Counted(stored, where)
         plain = _Counted(_inflated(packed, where), where)
-        layer = _read(plain, where, number)
+        layer = _read(plain, where, number, merged)
         plain.drain()
         packed.drain()
     _prove(blob, packed, plain, diff_id, where)
@@ -162,28 +181,65 @@ def _gunzip(packed: _Stream, where: str) -> Iterator[bytes]:
         raise damaged("its gzip stream ends early", where)
 
 
-class _Exact(io.RawIOBase):
-    """tarfile asks for exact amounts: gathers short reads."""
+class _Members(io.RawIOBase):
+    """The plain tar as tarfile wants it: exact amounts, and seeks, which only go forward.
 
-    def __init__(self, inner: _Stream) -> None:
-        self._inner = inner
+    Between one member's data and the next only headers are read, into memory: `open` says that data comes, and what
+    is read without it may not sum to more than `_MAX_HEADER`.
+    """
+
+    def __init__(self, inner: _Stream, where: str) -> None:
+        self._inner, self._where = inner, where
+        self._at = self._headers = 0
+        self.data = False
 
     def read(self, size: int = -1, /) -> bytes:
+        if not self.data:
+            self._headers += size
+            if size < 0 or self._headers > _MAX_HEADER:
+                raise damaged(f"a member of a layer has headers of more than {_MAX_HEADER} B", self._where)
         parts, left = [], size
         while left > 0 and (data := self._inner.read(left)):
             parts.append(data)
             left -= len(data)
-        return b"".join(parts)
+        self._at += size - left
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        if whence or offset < self._at:
+            raise damaged("a member of a layer points backwards", self._where)
+        while self._at < offset and (data := self._inner.read(min(_CHUNK, offset - self._at))):
+            self._at += len(data)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def next(self) -> None:
+        """Another member begins."""
+        self.data, self._headers = False, 0
 
 
-def _read(plain: _Stream, where: str, number: int) -> _Layer:
-    layer = _Layer()
-    with tarfile.open(fileobj=_Exact(plain), mode="r|", bufsize=_CHUNK) as tar:
-        for member in tar:
+def _read(plain: _Stream, where: str, number: int, merged: Merged) -> _Layer:
+    layer, source = _Layer(), _Members(plain, where)
+    with tarfile.open(fileobj=source, mode="r:") as tar:
+        while (member := tar.next()) is not None:
+            tar.members = []  # type: ignore[attr-defined]  # it would keep each
+            if len(tar.pax_headers) > _MAX_GLOBALS:
+                raise damaged(f"a layer has more than {_MAX_GLOBALS} global headers", where)
+            if member.issparse():
+                raise damaged(f"{member.name!r} is a sparse file, whose size is only said", where)
+            source.data = True
             path = _inside(member.name, where)
+            merged.admit(member.size if _is_kept(member, path) else 0, where)
             if path:
                 _note(layer, tar, member, path, number)
+            source.next()
     return layer
+
+
+def _is_kept(member: tarfile.TarInfo, path: str) -> bool:
+    return member.isreg() and member.size <= _KEPT_SIZE and _KEPT.fullmatch(path) is not None
 
 
 def _inside(name: str, where: str) -> str:
@@ -217,7 +273,7 @@ def _kind(member: tarfile.TarInfo) -> str:
 def _file(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, entry: Entry) -> Entry:
     stream = tar.extractfile(member)
     digest, head, kept = hashlib.sha256(), b"", bytearray()
-    keep = member.size <= _KEPT_SIZE and _KEPT.fullmatch(path) is not None
+    keep = _is_kept(member, path)
     while stream is not None and (data := stream.read(_CHUNK)):
         digest.update(data)
         head = head or data[:_HEAD]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import tarfile
@@ -13,16 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from builder.errors import InspectError
+from builder.inspect.oci.media import INDEXES, MANIFESTS, REF_NAME
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SMALL = 16 << 20
-_INDEXES = frozenset(
-    {"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"}
-)
-_MANIFESTS = frozenset(
-    {"application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"}
-)
-_REF_NAME = "org.opencontainers.image.ref.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +27,15 @@ class Blob:
     digest: str
     size: int
     media_type: str = ""
+
+
+class _Stored(io.FileIO):
+    """The file of a docker-archive, of which no header is read that says to be larger than a small blob."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= _SMALL:
+            raise damaged(f"it has a header of {size} B", str(self.name))
+        return super().read(size) or b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Layout:
             with (self.place / "blobs" / "sha256" / name.removeprefix("sha256:")).open("rb") as stream:
                 yield stream
             return
-        with tarfile.open(self.place, "r:") as tar:
+        with _Stored(self.place) as stored, tarfile.open(fileobj=stored, mode="r:") as tar:
             member = tar.extractfile(name)
             if member is None:
                 raise damaged(f"{name} is no file", str(self.place))
@@ -98,8 +102,12 @@ def _oci_image(layout: Layout, tag: str, platform: str) -> Found:
             expected="a folder with index.json and blobs/sha256",
             remedy="make one with skopeo copy docker://NAME@sha256:… oci:PATH",
         )
-    descriptors = _descriptors(_json(index.read_bytes(), str(index)), str(index))
-    named = [d for d in descriptors if not tag or d.get("annotations", {}).get(_REF_NAME) == tag]
+    with index.open("rb") as stream:
+        data = stream.read(_SMALL + 1)
+    if len(data) > _SMALL:
+        raise damaged(f"it is over {_SMALL} B", str(index))
+    descriptors = _descriptors(_json(data, str(index)), str(index))
+    named = [d for d in descriptors if not tag or _strings(d.get("annotations")).get(REF_NAME) == tag]
     blob = _chosen(layout, named, tag, platform)
     manifest = _json(layout.read(blob), blob.digest)
     config = _blob(manifest.get("config"), blob.digest)
@@ -114,12 +122,12 @@ def _oci_image(layout: Layout, tag: str, platform: str) -> Found:
 
 def _chosen(layout: Layout, named: list[Mapping[str, Any]], tag: str, platform: str, depth: int = 2) -> Blob:
     """Walk indexes down to the one manifest of the platform."""
-    images = [d for d in named if d.get("mediaType") in _INDEXES | _MANIFESTS and not _is_artifact(d)]
+    images = [d for d in named if str(d.get("mediaType")) in INDEXES | MANIFESTS and not _is_artifact(d)]
     if len(images) > 1:
         images = [d for d in images if _platform(d) == platform]
     if len(images) != 1:
         wanted = f"{tag or 'image'} for {platform}"
-        said = ", ".join(d.get("annotations", {}).get(_REF_NAME, str(d.get("digest"))) for d in named)
+        said = ", ".join(_strings(d.get("annotations")).get(REF_NAME, str(d.get("digest"))) for d in named)
         raise InspectError(
             f"the layout has {len(images)} of {wanted}",
             where=str(layout.place),
@@ -127,7 +135,7 @@ def _chosen(layout: Layout, named: list[Mapping[str, Any]], tag: str, platform: 
             remedy="name one with oci:PATH:TAG",
         )
     blob = _blob(images[0], str(layout.place))
-    if images[0]["mediaType"] in _MANIFESTS:
+    if images[0]["mediaType"] in MANIFESTS:
         return blob
     if depth == 0:
         raise damaged("indexes within indexes within indexes", blob.digest)
@@ -140,22 +148,22 @@ def _is_artifact(descriptor: Mapping[str, Any]) -> bool:
 
 
 def _platform(descriptor: Mapping[str, Any]) -> str:
-    stated = descriptor.get("platform") or {}
+    stated = _strings(descriptor.get("platform"))
     return f"{stated.get('os', '')}/{stated.get('architecture', '')}"
 
 
 def _docker_image(layout: Layout) -> Found:
     """`docker save`: manifest.json names the config and the layers; the config's diff_ids prove the layers."""
+    place = str(layout.place)
     with layout.open("manifest.json") as stream:
         listed = json.loads(stream.read(_SMALL))
-    if not isinstance(listed, list) or len(listed) != 1:
-        raise damaged("manifest.json does not list exactly one image", str(layout.place))
-    with layout.open(str(listed[0]["Config"])) as stream:
+    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
+        raise damaged("manifest.json does not list exactly one image", place)
+    named = str(listed[0].get("Config"))
+    with layout.open(named) as stream:
         data = stream.read(_SMALL)
-    config = _json(data, str(listed[0]["Config"]))
-    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    layers = tuple(Blob(str(name), -1) for name in listed[0]["Layers"])
-    return Found("", digest, config, {}, layers)
+    layers = tuple(Blob(str(name), -1) for name in _list(listed[0], "Layers", place))
+    return Found("", f"sha256:{hashlib.sha256(data).hexdigest()}", _json(data, named), {}, layers)
 
 
 def _json(data: bytes, where: str) -> Mapping[str, Any]:
@@ -186,7 +194,7 @@ def _blob(value: object, where: str) -> Blob:
     if not isinstance(value, dict) or _DIGEST.fullmatch(str(value.get("digest"))) is None:
         raise damaged("a descriptor has no sha256 digest", where)
     size = value.get("size", -1)
-    return Blob(value["digest"], size if isinstance(size, int) else -1, str(value.get("mediaType", "")))
+    return Blob(str(value["digest"]), size if isinstance(size, int) else -1, str(value.get("mediaType", "")))
 
 
 def _strings(value: object) -> dict[str, str]:
