@@ -1,4 +1,4 @@
-"""Unpack sdists and wheels into an empty folder, and nowhere else.
+"""Unpack sdists and wheels into an empty folder, and nowhere else; read what a wheel says of itself.
 
 `tarfile` and `zipfile` do the reading. What they would mend or leave to a filter (a leading slash, a setuid bit, a
 name that comes twice) we refuse, by the member's name, because a good archive has none of it. The writing is our own:
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import shutil
 import stat
 import tarfile
@@ -62,6 +63,35 @@ def unpack_wheel(path: Path, into: Path, only: Callable[[str], bool] | None = No
         for info in wanted:
             if only is None or only(info.filename):
                 _write(archive, info, into / info.filename)
+
+
+@contextmanager
+def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A wheel to read from. Whatever is wrong with it, now or at any member, is an ArchiveError in words."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (*_DAMAGE, OSError, RuntimeError, ValueError, OverflowError, lzma.LZMAError) as error:
+        raise ArchiveError(
+            f"{path.name} is no readable wheel: {error}",
+            where=str(path),
+            expected="a zip with one NAME-VERSION.dist-info folder, whole",
+            remedy="take it again from where it came",
+        ) from error
+
+
+def dist_info_file(path: Path, name: str) -> bytes | None:
+    """NAME-VERSION.dist-info/`name` of a wheel, None when it has none. Raises ArchiveError as `open_wheel` does."""
+    with open_wheel(path) as archive:
+        return in_dist_info(archive, name)
+
+
+def in_dist_info(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    """The same of a wheel that is open; a wheel with two such folders raises BadZipFile."""
+    found = [n for n in archive.namelist() if n.count("/") == 1 and n.endswith(f".dist-info/{name}")]
+    if len(found) > 1:
+        raise zipfile.BadZipFile(f"it has {len(found)} .dist-info/{name} files, not one")
+    return archive.read(found[0]) if found else None
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ evaluated for the target, not for the machine that builds.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -17,7 +16,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import NormalizedName, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from builder.errors import RecipeError, WheelError
+from builder.archive import dist_info_file
+from builder.errors import ArchiveError, RecipeError, WheelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,17 @@ def project_of(path: Path, filename: str = "") -> Project:
     """Read a wheel's METADATA; `filename` where the file itself is called otherwise. Raises WheelError."""
     try:
         name, version, _, _ = parse_wheel_filename(filename or path.name)
-        with zipfile.ZipFile(path) as archive:
-            (place,) = [n for n in archive.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
-            metadata = HeaderParser().parsestr(archive.read(place).decode(errors="replace"))
+        data = dist_info_file(path, "METADATA")
+        if data is None:
+            raise ValueError("it has no METADATA")
+        metadata = HeaderParser().parsestr(data.decode(errors="replace"))
         lines = metadata.get_all("Requires-Dist") or ()
         requires = tuple(Requirement(line) for line in lines)
-    except (OSError, ValueError, InvalidRequirement, zipfile.BadZipFile) as error:
+    except (ArchiveError, ValueError, InvalidRequirement) as error:
         raise WheelError(
-            f"this wheel does not say what it needs ({error})", where=filename or str(path), remedy="fetch it again"
+            f"this wheel does not say what it needs ({getattr(error, 'what', error)})",
+            where=filename or str(path),
+            remedy="fetch it again",
         ) from error
     return Project(name, version, requires, metadata.get("Requires-Python", ""))
 

@@ -6,8 +6,7 @@ import functools
 import hashlib
 import json
 import re
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +17,8 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from builder.errors import PublishError
+from builder.archive import dist_info_file
+from builder.errors import ArchiveError, PublishError
 from builder.model import VerifiedWheel
 from builder.publish.shelf import refuse_other_bytes
 from builder.store import sha256_of
@@ -244,17 +244,12 @@ def _named(path: Path) -> tuple[str, Version]:
 
 def _metadata_bytes(path: Path) -> bytes:
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(_metadata_member(archive.namelist(), path))
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise _unreadable(path, str(error)) from error
-
-
-def _metadata_member(names: Sequence[str], path: Path) -> str:
-    found = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
-    if len(found) != 1:
-        raise _unreadable(path, f"it has {len(found)} .dist-info/METADATA files, not one")
-    return found[0]
+        data = dist_info_file(path, "METADATA")
+    except ArchiveError as error:
+        raise _unreadable(path, str(error.__cause__)) from error
+    if data is None:
+        raise _unreadable(path, "it has no .dist-info/METADATA")
+    return data
 
 
 def _parsed(raw: bytes, path: Path) -> Metadata:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +14,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from builder.errors import InspectError, WheelError
+from builder.archive import dist_info_file
+from builder.errors import ArchiveError, InspectError, WheelError
 
 RECORD_NAME = "spark-wheels.json"
 """The build record's name in dist-info."""
@@ -81,13 +80,10 @@ def _check_words(record: Mapping[str, Any]) -> None:
 def record_in(wheel: Path) -> Mapping[str, Any] | None:
     """The build record inside a wheel, None in another tool's; InspectError for no wheel, WheelError for no record."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
-            names = [n for n in archive.namelist() if n.endswith(f".dist-info/{RECORD_NAME}") and n.count("/") == 1]
-            return read_record(archive.read(names[0]), names[0]) if names else None
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise InspectError(
-            f"{wheel.name} is no readable wheel: {error}", where=str(wheel), remedy="take it again from where it came"
-        ) from error
+        data = dist_info_file(wheel, RECORD_NAME)
+    except ArchiveError as error:
+        raise InspectError(error.what, where=error.where, expected=error.expected, remedy=error.remedy) from error
+    return None if data is None else read_record(data, f"{wheel.name}: {RECORD_NAME}")
 
 
 def damaged(where: str, error: Exception) -> WheelError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Final
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from builder.errors import InspectError
+from builder.archive import in_dist_info, open_wheel
+from builder.errors import ArchiveError, InspectError
 from builder.inspect.oci import ContainerFacts, Root
 from builder.inspect.oci.contract import record_lines
 from builder.model import Finding
@@ -42,11 +42,15 @@ def installed_of(path: Path) -> Installed:
     """Read a wheel's RECORD. Raises InspectError when it has none."""
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
-        with zipfile.ZipFile(path) as archive:
-            record = next(n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", n))
-            lines = record_lines(archive.read(record).decode())
-    except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
-        raise InspectError(f"this wheel has no readable RECORD ({error})", where=str(path)) from error
+        with open_wheel(path) as archive:
+            record = in_dist_info(archive, "RECORD")
+            if record is None:
+                raise ValueError("it has none")
+            lines = record_lines(record.decode())
+    except (ArchiveError, ValueError) as error:
+        raise InspectError(
+            f"this wheel has no readable RECORD ({getattr(error, 'what', error)})", where=str(path)
+        ) from error
     return Installed(name, str(version), path.name, lines)
 
 
