@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from builder.compile.ahead import audit, check, told
 from builder.compile.gate.task import unit_of
 from builder.compile.host import AS_NAMED
 from builder.compile.job import Job
-from builder.compile.native import Left
+from builder.compile.native import Left, Rule, kept_parts, native_key
 from builder.compile.ninjafile import reader, units_in
 from builder.compile.pep517 import build_wheel
 from builder.compile.place import canonical_root
@@ -24,9 +26,27 @@ from builder.compile.units import UnitWatch
 from builder.compile.wheelfile import Part, new_wheel
 from builder.compile.workplace import forget_other_toolchain, workplace
 from builder.errors import CompileError, RunError
+from builder.git import Objects
 from builder.model import PatchedTree
 from builder.store import atomic_write
 
+_RULE = Rule(
+    apart=("flashinfer/*.py", "tests/*", "docs/*", "benchmarks/*", "examples/*", "docker/*", "ci/*", ".*", "*.md"),
+    unless=(
+        "flashinfer/jit/*",
+        "flashinfer/aot.py",
+        "flashinfer/artifacts.py",
+        "flashinfer/compilation_context.py",
+        "flashinfer/version.py",
+        "flashinfer/_build_meta.py",
+        "3rdparty/*",
+        "csrc/*",
+        "include/*",
+    ),
+)
+"""Its generators are Python. They tell what they are written in: where that is more than this, nothing is kept."""
+
+_LISTED = "listed.json"
 _SPECS = Path(__file__).parent / "facade" / "flashinfer_specs.py"
 _META = '"""Build metadata for flashinfer package."""\n__version__ = "{version}"\n__git_version__ = "{commit}"\n'
 _CACHE_INIT = '''"""FlashInfer modules compiled ahead of time for {archs}; FlashInfer finds them by itself."""
@@ -53,29 +73,68 @@ def build_python(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
 
 def build_jit_cache(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     """The wheel flashinfer-jit-cache with the recipe's modules. Raises CompileError."""
-    with _configured(job, trees) as (source, build, env):
-        with recorded(build, "flashinfer-jit-cache", source, job.context.logs):
-            _run_ninja(job, build, env, _watch(job, source, build))
-        return _wheel(job, build)
+    tree, store = trees[job.package.source], job.context.store
+    key = native_key(Objects(tree.git_dir).files(tree.tree), _RULE, _reached(job))
+    kept = kept_parts(store, key)
+    if kept is not None:
+        job.context.report.note("flashinfer-jit-cache: nothing that is compiled has changed: its modules are kept")
+        check(_audited(job, json.loads((kept / _LISTED).read_text(encoding="utf-8"))))
+        return _wheel(job, kept)
+    with _configured(job, trees) as made:
+        with recorded(made.build, "flashinfer-jit-cache", made.source, job.context.logs):
+            _run_ninja(job, made.build, made.env, _watch(job, made.source, made.build))
+        beside = [path for path in made.python if not _RULE.reads(path)]
+        if beside:
+            job.context.report.warn(f"FlashInfer's generators import {beside[0]} too: its modules are not kept")
+        else:
+            store.tree(key, lambda folder: _keep(job, made, folder))
+        return _wheel(job, made.build / "cached_ops")
+
+
+def _reached(job: Job) -> list[object]:
+    """What reaches the modules beside FlashInfer's own files."""
+    asked = {name: value for name, value in _environment(job).items() if name.startswith(("FLASHINFER_", "C", "TVM_"))}
+    return [job.toolchain.key, job.toolchain.layout, sorted(job.package.components), asked]
+
+
+def _keep(job: Job, made: _Made, folder: Path) -> None:
+    for module in job.package.components:
+        (folder / module).mkdir()
+        shutil.copyfile(made.build / "cached_ops" / module / f"{module}.so", folder / module / f"{module}.so")
+    (folder / _LISTED).write_text(json.dumps(made.listed), encoding="utf-8")
 
 
 def compile_share(job: Job, trees: Mapping[str, PatchedTree], share: Share) -> Shared:
     """Compile that share of all modules' units. Raises CompileError."""
-    with _configured(job, trees) as (source, build, env):
-        watch = _watch(job, source, build)
-        return compile_units(job, share, Left(build, ()), source, env=env, watch=watch)
+    with _configured(job, trees) as made:
+        watch = _watch(job, made.source, made.build)
+        return compile_units(job, share, Left(made.build, ()), made.source, env=made.env, watch=watch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The checkout, the build folder with its ninja files, the environment to build in, and what generators told.
+
+    `listed` are the modules of FlashInfer's ahead-of-time list, `python` the files that its generators are.
+    """
+
+    source: Path
+    build: Path
+    env: Mapping[str, str]
+    listed: list[str]
+    python: list[str]
 
 
 @contextmanager
-def _configured(job: Job, trees: Mapping[str, PatchedTree]) -> Iterator[tuple[Path, Path, dict[str, str]]]:
-    """The checkout, the build folder with its ninja files, and the environment to build in."""
+def _configured(job: Job, trees: Mapping[str, PatchedTree]) -> Iterator[_Made]:
+    """FlashInfer's generators run, and their build folder held."""
     with workplace(trees[job.package.source], job.toolchain, job.context) as source:
         _write_version(source, job)
         build = canonical_root() / "src" / "flashinfer-jit"
         forget_other_toolchain(build, job.toolchain)
         env = _environment(job)
-        _write_ninja(job, source, build, env)
-        yield source, build, env
+        answer = _write_ninja(job, source, build, env)
+        yield _Made(source, build, env, answer["ahead_of_time"], answer["python"])
 
 
 def _write_version(source: Path, job: Job) -> None:
@@ -103,7 +162,7 @@ def _environment(job: Job) -> dict[str, str]:
     )
 
 
-def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) -> None:
+def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) -> dict[str, list[str]]:
     build.mkdir(parents=True, exist_ok=True)
     places = {"source": source, "build": build, "site": job.toolchain.site, "headers": job.toolchain.headers}
     asked = json.dumps({name: str(place) for name, place in places.items()} | {"modules": list(job.package.components)})
@@ -116,7 +175,7 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             expected=error.expected,
             remedy="look at the patches of flashinfer-python",
         ) from error
-    answer = json.loads(said.strip().splitlines()[-1])
+    answer: dict[str, list[str]] = json.loads(said.strip().splitlines()[-1])
     found = _audited(job, answer["ahead_of_time"])
     if answer["unknown"]:
         near = {name: get_close_matches(name, answer["ahead_of_time"], 1) for name in answer["unknown"]}
@@ -128,6 +187,7 @@ def _write_ninja(job: Job, source: Path, build: Path, env: Mapping[str, str]) ->
             remedy="correct the component's name",
         )
     check(found)
+    return answer
 
 
 def _audited(job: Job, listed: list[str]) -> dict[str, Any]:
@@ -156,11 +216,11 @@ def _run_ninja(job: Job, build: Path, env: Mapping[str, str], watch: UnitWatch) 
         raise watch.error(str(log)) from error
 
 
-def _wheel(job: Job, build: Path) -> Path:
+def _wheel(job: Job, modules: Path) -> Path:
     init = _CACHE_INIT.format(version=job.version, archs=job.first_arch)
     parts = [Part("flashinfer_jit_cache/__init__.py", init.encode())]
     for module in sorted(job.package.components):
-        library = build / "cached_ops" / module / f"{module}.so"
+        library = modules / module / f"{module}.so"
         parts.append(Part(f"flashinfer_jit_cache/jit_cache/{module}/{module}.so", library.read_bytes(), 0o755))
     return new_wheel(
         job.out,

@@ -36,6 +36,12 @@ class Rule:
         return not _any(path, self.apart) or _any(path, self.unless)
 
 
+def kept_parts(store: Store, key: str) -> Path | None:
+    """The folder with the compiled parts of an earlier build under this key."""
+    path = store.root / "trees" / key
+    return path if path.is_dir() else None
+
+
 @dataclass(frozen=True, slots=True)
 class Left:
     """A configured build folder, and the targets that upstream asked for; none means all."""
@@ -55,8 +61,7 @@ class Door:
     @property
     def kept(self) -> Path | None:
         """The compiled parts of an earlier build under this key."""
-        path = self.store.root / "trees" / self.key
-        return path if path.is_dir() else None
+        return kept_parts(self.store, self.key)
 
     @property
     def skipped(self) -> bool:

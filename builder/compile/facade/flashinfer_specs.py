@@ -1,7 +1,8 @@
 """Asks FlashInfer's own generators for modules and writes their ninja files; runs in the build's Python.
 
 Arguments: a JSON object {"source", "build", "modules", "site", "headers"}. Prints one JSON object: the names that
-FlashInfer's ahead-of-time list holds for the chosen architectures, and those that it cannot make.
+FlashInfer's ahead-of-time list holds for the chosen architectures, those that it cannot make, and the files of the
+source that its generators are written in.
 FlashInfer's package body is not run (it imports all of torch): only its generators are.
 """
 
@@ -35,7 +36,12 @@ def main(text: str) -> None:
     unknown = [name for name, spec in specs.items() if spec is None]
     if not unknown:
         _write(build, [spec for spec in specs.values() if spec is not None], _canonical(asked))
-    print(json.dumps({"ahead_of_time": sorted(ahead), "unknown": unknown}))
+    print(json.dumps({"ahead_of_time": sorted(ahead), "unknown": unknown, "python": _imported(source)}))
+
+
+def _imported(source: Path) -> list[str]:
+    files = [Path(name) for module in list(sys.modules.values()) if (name := getattr(module, "__file__", None))]
+    return sorted({str(file.relative_to(source)) for file in files if file.is_relative_to(source)})
 
 
 def _point_at(source: Path, build: Path) -> None:
