@@ -16,10 +16,10 @@ from builder.recipe import locked
 from builder.verify.expect import Expectations, expectations_for
 from builder.verify.judge import Evidence, judge
 from builder.verify.names import readable
-from builder.verify.providers import provided_by, targets
+from builder.verify.providers import shelf_of, targets
 from builder.verify.rules import Fault
 from builder.verify.sources import hint_from
-from builder.verify.symbols import Hint, left_to_others, symbol_faults
+from builder.verify.symbols import Hint, symbol_faults
 from builder.verify.wheelrules import Contents
 
 
@@ -69,8 +69,7 @@ def examine(
     file = inspect_path(path, devices=(wanted.device,))
     symbols: tuple[Fault, ...] = ()
     if files:
-        provided = provided_by(files, left_to_others(file.objects), context)
-        symbols = tuple(symbol_faults(file.objects, provided, hint))
+        symbols = tuple(symbol_faults(file.objects, shelf_of(files, context), hint))
     with contents_of(path, file) as contents:
         verdict = judge(Evidence(file, contents, symbols), wanted)
     return readable(verdict, context.run), file

@@ -11,6 +11,15 @@ from builder.verify.expect import Exempt
 
 
 @dataclass(frozen=True, slots=True)
+class Preloaded:
+    """A library that is there for all to see when an object is loaded which needs or exports names like these."""
+
+    library: str
+    needing: tuple[str, ...]
+    exporting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Knowledge:
     """Library names (shell patterns), and kernels that are empty on purpose."""
 
@@ -18,6 +27,7 @@ class Knowledge:
     cuda_major: frozenset[str]
     system: frozenset[str]
     driver: frozenset[str]
+    preloaded: tuple[Preloaded, ...]
     harmless: tuple[Exempt, ...]
 
 
@@ -31,5 +41,9 @@ def knowledge() -> Knowledge:
         cuda_major=frozenset(libraries["cuda_major"]),
         system=frozenset(libraries["system"]),
         driver=frozenset(libraries["driver"]),
+        preloaded=tuple(
+            Preloaded(e["library"], tuple(e.get("needing", ())), tuple(e.get("exporting", ())))
+            for e in raw["preloaded"]
+        ),
         harmless=tuple(Exempt("*", e["rule"], e["reason"], e["name"], needed=False) for e in raw["harmless"]),
     )

@@ -1,7 +1,7 @@
 """Symbol tables of the pinned torch and CUDA wheels, read where they lie in the store, and kept there.
 
-A library is inflated only when a name is still open, the likely ones first, and only once: its exported
-names stay in the store under the wheel's digest.
+A library is inflated only when a name is still open, and only once: its exported names and its DT_NEEDED stay in the
+store under the wheel's digest.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from builder.inspect import elf
 from builder.inspect.zips import Archive, open_archive
 from builder.model import LockedFile
 from builder.store import key_of
-from builder.verify.symbols import Provided, Wanted
+from builder.verify.symbols import Provider, Shelf
 
-_FORMAT = 1
+_LISTED, _READ = 1, 2
+"""Formats of what the store keeps: the libraries of a wheel, and the table of one library."""
 _LIBRARY = re.compile(r"(?P<stem>lib[\w+-]+?)\.so(?:\.[\d.]+)?")
 
 
@@ -39,53 +41,65 @@ class Library:
         """Its file name, by which DT_NEEDED knows it."""
         return self.member.rpartition("/")[2]
 
-    def likely(self, wanted: Wanted, names: Iterable[str]) -> bool:
-        """True when it is needed by name, or is called as its symbols begin (cublas: cublasGemmEx)."""
+    def likely(self, names: Iterable[str]) -> bool:
+        """True when it is called as its symbols begin (cublas: cublasGemmEx)."""
         match = _LIBRARY.fullmatch(self.name)
         stem = match["stem"].removeprefix("lib") if match else self.name
-        return self.name in wanted.libraries or any(name.startswith(stem) for name in names)
+        return any(name.startswith(stem) for name in names)
 
 
-def provided_by(files: Sequence[LockedFile], wanted: Wanted, context: Context) -> Provided:
-    """Look the wanted names up in the wheels of the lock, fetching what the store lacks.
+def shelf_of(files: Sequence[LockedFile], context: Context) -> Shelf:
+    """The libraries in the wheels of the lock; a wheel is fetched, and a library read, only when it is asked for.
 
-    Raises FetchError or DigestError when a wheel cannot be had, InspectError when one is damaged.
+    Its calls raise FetchError or DigestError when a wheel cannot be had, InspectError when one is damaged.
     """
-    libraries = [library for file in files for library in libraries_of(file, context)]
-    there = frozenset(library.name for library in libraries) & wanted.libraries
-    found: dict[str, str] = {}
-    left = set(wanted.names)
-    for library in sorted(libraries, key=lambda one: (not one.likely(wanted, wanted.names), one.size)):
-        if not left:
-            break
-        hits = left & exported(library, context)
-        found |= dict.fromkeys(hits, library.name)
-        left -= hits
-    return Provided(found, there)
+
+    @cache
+    def libraries() -> dict[str, Library]:
+        return {library.name: library for file in files for library in libraries_of(file, context)}
+
+    @cache
+    def read(name: str) -> Provider:
+        return provider(libraries()[name], context)
+
+    def owners(names: Collection[str]) -> dict[str, str]:
+        found, left = dict[str, str](), set(names)
+        for library in sorted(libraries().values(), key=lambda one: (not one.likely(names), one.size)):
+            if not left:
+                break
+            hits = left & read(library.name).exported
+            found |= dict.fromkeys(hits, library.name)
+            left -= hits
+        return found
+
+    return Shelf(cache(lambda: {name: library.size for name, library in libraries().items()}), read, owners)
 
 
 def libraries_of(file: LockedFile, context: Context) -> tuple[Library, ...]:
     """The shared libraries in a wheel, from its directory or from the record of an earlier look."""
-    kept: Any = context.store.record(f"libraries-{_FORMAT}", file.sha256)
+    kept: Any = context.store.record(f"libraries-{_LISTED}", file.sha256)
     if kept is None:
         archive = _archive(file, context)
         kept = {m.name: m.size for m in archive.members if _LIBRARY.fullmatch(m.name.rpartition("/")[2])}
-        context.store.keep_record(f"libraries-{_FORMAT}", file.sha256, kept)
+        context.store.keep_record(f"libraries-{_LISTED}", file.sha256, kept)
     return tuple(Library(file, member, size) for member, size in kept.items())
 
 
-def exported(library: Library, context: Context) -> frozenset[str]:
-    """The names that a library defines for others."""
+def provider(library: Library, context: Context) -> Provider:
+    """The names that a library defines for others, and what it needs itself."""
 
     def make(folder: Path) -> None:
         archive = _archive(library.file, context)
         member = next(m for m in archive.members if m.name == library.member)
         facts = elf.link_facts(elf.parse(archive.read(member), library.name))
         (folder / "names").write_text("\n".join(facts.exported))
-        (folder / "library.json").write_text(json.dumps({"wheel": library.file.filename, "member": library.member}))
+        said = {"wheel": library.file.filename, "member": library.member, "needed": list(facts.needed)}
+        (folder / "library.json").write_text(json.dumps(said))
 
-    key = key_of(["symbols", _FORMAT, library.file.sha256, library.member])
-    return frozenset((context.store.tree(f"symbols-{key[:24]}", make) / "names").read_text().split("\n"))
+    key = key_of(["symbols", _READ, library.file.sha256, library.member])
+    kept = context.store.tree(f"symbols-{key[:24]}", make)
+    needed = json.loads((kept / "library.json").read_text())["needed"]
+    return Provider(frozenset((kept / "names").read_text().split("\n")), tuple(needed))
 
 
 def _archive(file: LockedFile, context: Context) -> Archive:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from heapq import heappop, heappush
 
 from builder.inspect.facts import ObjectFacts
 from builder.verify.known import knowledge
@@ -18,33 +20,35 @@ Hint = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Provided:
-    """Which of the asked names and libraries the pinned torch and CUDA wheels have: name → library that has it."""
+class Provider:
+    """A library of the pinned wheels: the names that it defines for others, and its DT_NEEDED."""
 
-    names: Mapping[str, str] = field(default_factory=dict)
-    libraries: frozenset[str] = frozenset()
+    exported: frozenset[str]
+    needed: tuple[str, ...] = ()
+
+
+def _none(name: str) -> Provider:
+    raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the wheel leaves to others: symbol names and DT_NEEDED libraries."""
+class Shelf:
+    """The libraries of the pinned wheels, read when they are asked for.
 
-    names: frozenset[str]
-    libraries: frozenset[str]
+    `sizes` gives bytes by file name, `read` one library (KeyError when there is none), `owners` which of the names a
+    library has, and which: name → library.
+    """
 
-
-def left_to_others(objects: Sequence[ObjectFacts]) -> Wanted:
-    """Everything that neither the wheel, nor Linux, the driver or Python gives."""
-    return Wanted(
-        frozenset(name for found in objects for name in _open(found, objects)),
-        frozenset(name for found in objects for name in _strange(found, objects)),
-    )
+    sizes: Callable[[], Mapping[str, int]] = dict
+    read: Callable[[str], Provider] = _none
+    owners: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
 
 
-def symbol_faults(objects: Sequence[ObjectFacts], provided: Provided, hint: Hint = lambda _: "") -> Iterator[Fault]:
+def symbol_faults(objects: Sequence[ObjectFacts], shelf: Shelf, hint: Hint = lambda _: "") -> Iterator[Fault]:
     """Needed libraries and strong undefined symbols that nobody has: the import would fail, or the first call."""
     for found in objects:
-        for library in sorted(_strange(found, objects) - provided.libraries):
+        strange = _strange(found, objects)
+        for library in sorted(strange - shelf.sizes().keys() if strange else strange):
             yield Fault(
                 "library",
                 found.path,
@@ -52,13 +56,57 @@ def symbol_faults(objects: Sequence[ObjectFacts], provided: Provided, hint: Hint
                 "build it with the recipe's toolchain, or add the library's package to the lock as a target",
                 library,
             )
-        for name in sorted(_open(found, objects) - provided.names.keys()):
-            yield _undefined(name, found, objects, hint)
+        left = unresolved(found, objects, shelf)
+        elsewhere = {name for name in left if not _DRIVER.fullmatch(name)}
+        owners = shelf.owners(elsewhere) if elsewhere else {}
+        for name in sorted(left):
+            yield _undefined(name, found, objects, owners.get(name, ""), hint)
 
 
-def _undefined(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hint: Hint) -> Fault:
+def unresolved(found: ObjectFacts, objects: Sequence[ObjectFacts], shelf: Shelf) -> set[str]:
+    """The names that no library defines which the loader reaches from here: DT_NEEDED, whatever that needs, and so on.
+
+    A name that only some other library of the pinned wheels has is left: the loader does not look there. What
+    `known.toml` says to be loaded before, for all to see, is reached as well. Small libraries are read first, and
+    none once nothing is left.
+    """
+    left = _open(found)
+    own = {name: other for other in objects if other is not found for name in _called(other)}
+    seen, ways = set[str](), list[tuple[int, str]]()
+
+    def reach(names: Iterable[str]) -> None:
+        for name in set(names) - seen - knowledge().system:
+            seen.add(name)
+            heappush(ways, (0 if name in own else shelf.sizes().get(name, 0), name))
+
+    if left:
+        reach([*found.elf.needed, *_before(found)])
+    while ways and left:
+        _, name = heappop(ways)
+        if name in knowledge().driver:
+            left -= {symbol for symbol in left if _DRIVER.fullmatch(symbol)}
+        elif name in own:
+            left -= set(own[name].elf.exported)
+            reach(own[name].elf.needed)
+        elif name in shelf.sizes():
+            library = shelf.read(name)
+            left -= library.exported
+            reach(library.needed)
+    return left
+
+
+def _before(found: ObjectFacts) -> Iterator[str]:
+    """Libraries that whoever loads the object has loaded already, for all to see."""
+    for entry in knowledge().preloaded:
+        needs = any(fnmatchcase(name, pattern) for name in found.elf.needed for pattern in entry.needing)
+        if needs or any(fnmatchcase(name, pattern) for name in found.elf.exported for pattern in entry.exporting):
+            yield entry.library
+
+
+def _undefined(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], owner: str, hint: Hint) -> Fault:
     owners = [other.path for other in objects if other is not found and name in other.elf.exported]
     owners += ["the driver (libcuda.so.1, libnvidia-ml.so.1)"] if _DRIVER.fullmatch(name) else []
+    owners += [owner] if owner else []
     if owners:
         message = f"undefined, and not in its DT_NEEDED is {', '.join(owners)}, which has:"
         return Fault("symbol", found.path, message, "link it with that library, and see that the linker keeps it", name)
@@ -66,17 +114,13 @@ def _undefined(name: str, found: ObjectFacts, objects: Iterable[ObjectFacts], hi
     return Fault("symbol", found.path, "undefined, and nobody defines:", remedy, name, hint(name))
 
 
-def _open(found: ObjectFacts, objects: Iterable[ObjectFacts]) -> set[str]:
-    system = knowledge().system
+def _open(found: ObjectFacts) -> set[str]:
+    """What the object leaves to others than Linux and Python."""
+    if not _linked(found):
+        return set()
     names = set(found.elf.undefined)
-    names -= {symbol for symbol, _, library in found.elf.versions if library in system}
-    names -= {name for name in names if _INTERPRETER.fullmatch(name)}
-    if knowledge().driver & set(found.elf.needed):
-        names -= {name for name in names if _DRIVER.fullmatch(name)}
-    for other in objects:
-        if other is not found and _called(other) & set(found.elf.needed):
-            names -= set(other.elf.exported)
-    return names if _linked(found) else set()
+    names -= {symbol for symbol, _, library in found.elf.versions if library in knowledge().system}
+    return {name for name in names if not _INTERPRETER.fullmatch(name)}
 
 
 def _linked(found: ObjectFacts) -> bool:

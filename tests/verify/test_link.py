@@ -12,9 +12,9 @@ from builder.inspect import inspect_path
 from builder.model import LockedFile, Package
 from builder.verify import Exempt, Expectations, examine
 from builder.verify.link import link_faults, promised
-from builder.verify.providers import exported, libraries_of, provided_by
+from builder.verify.providers import libraries_of, provider, shelf_of
 from builder.verify.sources import defined_in, hint_from, identifier
-from builder.verify.symbols import Provided, Wanted, left_to_others, symbol_faults
+from builder.verify.symbols import Provider, Shelf, symbol_faults, unresolved
 from tests.verify.conftest import SAMPLES, STUBS, Judge, MakeWheel, keep_wheel, only, rules, sample, stub
 
 MISSING = "_ZN4vllm23cutlass_scaled_mm_sm120EiPKf"
@@ -165,20 +165,76 @@ def test_a_library_that_nobody_has(
 ) -> None:
     path = make_wheel({"demo/_C.so": sample("cudart12.so")})
     verdict, _ = examine(path, wanted, context, pins)
-    assert sorted(rules(verdict)) == ["cuda-major", "library"]
+    assert sorted(rules(verdict)) == ["cuda-major", "library", "symbol"]
 
 
 def test_a_library_of_the_wheel_itself_counts_only_when_it_is_needed() -> None:
     driverless = inspect_path(STUBS / "libdriverless.so").objects[0]
-    assert left_to_others([driverless]).names == {"cuInit"}  # it does not name libcuda.so.1
-    runtime = inspect_path(STUBS / "libcudart.so.13").objects
-    launch = inspect_path(SAMPLES / "launch_zstd.so").objects
-    assert left_to_others([*launch, *runtime]) == Wanted(frozenset(), frozenset())
-    assert "__cudaLaunchKernel" in left_to_others(launch).names
+    assert unresolved(driverless, [driverless], Shelf()) == {"cuInit"}  # it does not name libcuda.so.1
+    (runtime,) = inspect_path(STUBS / "libcudart.so.13").objects
+    (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
+    assert unresolved(launch, [launch, runtime], Shelf()) == set()
+    assert "__cudaLaunchKernel" in unresolved(launch, [launch], Shelf())
+    other = replace(launch, elf=replace(launch.elf, needed=("libgcc_s.so.1",)))
+    assert "__cudaLaunchKernel" in unresolved(other, [other, runtime], Shelf())
+
+
+def test_a_library_of_the_wheel_counts_through_another_and_so_does_the_driver() -> None:
+    (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
+    (runtime,) = inspect_path(STUBS / "libcudart.so.13").objects
+    (between,) = inspect_path(SAMPLES / "nothing.so").objects
+    between = replace(between, elf=replace(between.elf, needed=("libcudart.so.13", "libcuda.so.1")))
+    asking = replace(
+        launch, elf=replace(launch.elf, needed=("nothing.so",), undefined=(*launch.elf.undefined, "cuInit"))
+    )
+    assert unresolved(asking, [asking, between, runtime], Shelf()) == set()
+
+
+def pinned_as(context: Context, folder: Path, **files: str) -> tuple[LockedFile, ...]:
+    """A wheel of the lock, with samples and stubs under other names (`libx__so__1` is libx.so.1)."""
+    stubs = {path.name for path in STUBS.iterdir()}
+    named = {f"lib/{name.replace('__', '.')}": stub(f) if f in stubs else sample(f) for name, f in files.items()}
+    return (keep_wheel(context, folder, "nvidia-x", "1.0", named),)
+
+
+def test_a_pinned_library_that_is_not_reached_does_not_count(
+    make_wheel: MakeWheel, wanted: Expectations, context: Context, tmp_path: Path
+) -> None:
+    files = pinned_as(context, tmp_path, libcudart__so__13="nothing.so", libmore__so__1="libcudart.so.13")
+    message = only(examine(make_wheel(), wanted, context, files)[0], "symbol")
+    assert message.startswith("undefined, and not in its DT_NEEDED is libmore.so.1, which has: ")
+
+
+def test_a_pinned_library_is_reached_through_another(
+    make_wheel: MakeWheel, wanted: Expectations, context: Context, tmp_path: Path
+) -> None:
+    files = pinned_as(context, tmp_path, libcudart__so__13="cudart12.so", libcudart__so__12="libcudart.so.13")
+    assert examine(make_wheel(), wanted, context, files)[0].good
+
+
+@pytest.mark.parametrize(
+    ("needed", "exported", "there"),
+    [
+        (("libtorch.so",), (), True),
+        (("libnot_torch.so",), (), False),
+        ((), ("__tvm_ffi_run",), True),
+        ((), ("tvm_ffi_run",), False),
+    ],
+)
+def test_what_an_import_before_has_loaded(
+    context: Context, tmp_path: Path, needed: tuple[str, ...], exported: tuple[str, ...], *, there: bool
+) -> None:
+    """torch's global dependencies need the CUDA runtime (here as libcudart.so.12), TVM's FFI is that itself here."""
+    names = {"libtorch__so": "nothing.so", "libtorch_global_deps__so": "cudart12.so", "libnot_torch__so": "nothing.so"}
+    last = {"libcudart__so__12": "libcudart.so.13"} if needed else {"libtvm_ffi__so": "libcudart.so.13"}
+    shelf = shelf_of(pinned_as(context, tmp_path, **names, **last), context)
+    (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
+    asking = replace(launch, elf=replace(launch.elf, needed=needed, exported=exported))
+    assert (unresolved(asking, [asking], shelf) == set()) is there
 
 
 def test_the_driver_has_it_but_is_not_asked() -> None:
-    faults = list(symbol_faults(inspect_path(STUBS / "libdriverless.so").objects, Provided()))
+    faults = list(symbol_faults(inspect_path(STUBS / "libdriverless.so").objects, Shelf()))
     assert [f.message for f in faults] == [
         "undefined, and not in its DT_NEEDED is the driver (libcuda.so.1, libnvidia-ml.so.1), which has:"
     ]
@@ -188,27 +244,36 @@ def test_another_object_has_it_but_is_not_asked() -> None:
     undefined = inspect_path(SAMPLES / "undefined.so").objects[0]
     other = inspect_path(SAMPLES / "nothing.so").objects[0]
     having = replace(other, elf=replace(other.elf, exported=(MISSING,)))
-    faults = [f.message for f in symbol_faults([undefined, having], Provided())]
+    faults = [f.message for f in symbol_faults([undefined, having], Shelf())]
     assert faults == ["undefined, and not in its DT_NEEDED is nothing.so, which has:"]
 
 
 def test_an_object_file_before_linking_leaves_symbols_open() -> None:
-    assert left_to_others(inspect_path(SAMPLES / "guard_sm_121a.o").objects).names == frozenset()
+    objects = inspect_path(SAMPLES / "guard_sm_121a.o").objects
+    assert list(symbol_faults(objects, Shelf())) == []
 
 
 def test_libraries_are_read_once_and_only_while_a_name_is_open(
     context: Context, pins: tuple[LockedFile, ...], tmp_path: Path
 ) -> None:
     large = keep_wheel(context, tmp_path, "nvidia-zzz", "1.0", {"lib/libzzz.so.1": sample("nothing.so") + b"\0" * 9999})
-    asked = Wanted(frozenset({"cudaGetDeviceCount"}), frozenset({"libcudart.so.13"}))
-    found = provided_by([*pins, large], asked, context)
-    assert found.names == {"cudaGetDeviceCount": "libcudart.so.13"}
-    assert found.libraries == {"libcudart.so.13"}
+    (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
+    asking = replace(launch, elf=replace(launch.elf, needed=("libzzz.so.1", "libcudart.so.13")))
+    assert unresolved(asking, [asking], shelf_of([*pins, large], context)) == set()
     tables = sorted((context.store.root / "trees").glob("symbols-*"))
     assert len(tables) == 1
     (context.store.root / "blobs" / pins[1].sha256).unlink()
-    assert provided_by(pins, asked, context) == found  # from the store's table, the wheel is gone
-    assert exported(libraries_of(large, context)[0], context) == {"answer"}
+    assert unresolved(asking, [asking], shelf_of(pins, context)) == set()  # from the store's table, the wheel is gone
+    zzz = provider(libraries_of(large, context)[0], context)
+    assert zzz == Provider(frozenset({"answer"}))
+
+
+def test_no_pinned_wheel_is_looked_at_for_a_wheel_without_objects(
+    make_wheel: MakeWheel, wanted: Expectations, context: Context
+) -> None:
+    nowhere = LockedFile("torch", "2.11.0", "torch-2.11.0-py3-none-any.whl", "0" * 64, 1, ("target-x86_64",))
+    path = make_wheel({"demo/__init__.py": b""})
+    assert examine(path, replace(wanted, objects=()), context, (nowhere,))[0].good
 
 
 @pytest.mark.parametrize(
