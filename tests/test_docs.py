@@ -147,7 +147,20 @@ def test_workflow_scripts_exist_and_actions_are_pinned_by_commit(path: Path) -> 
         assert (ROOT / script).is_file(), script
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
-    assert [use for use in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use)] == []
+    assert [use for use in uses if not re.fullmatch(r"[\w-]+(?:/[\w-]+)+@[0-9a-f]{40}", use)] == []
+
+
+def _in_order(path: Path, *parts: str) -> bool:
+    rest = path.read_text(encoding="utf-8")
+    return all((rest := rest.partition(part)[2]) for part in parts)
+
+
+def test_what_ci_signs_it_has_checked_and_what_it_takes_is_signed() -> None:
+    build, image = (ROOT / f".github/workflows/{name}.yml" for name in ("build", "image"))
+    checked, by = '/wheels" recipe="$RECIPE"\n', '/wheels" recipe="$RECIPE" identity='
+    assert _in_order(build, "\n  attest:", checked, "./dev sign", by, "-signed", "\n  publish:", "-signed", "identity=")
+    assert _in_order(image, "}}-signed\n", by, "./dev image", "image push", "${GITHUB_REPOSITORY,,}")
+    assert not re.search(r"name: \$\{\{ inputs\.recipe \}\}\n", image.read_text(encoding="utf-8"))
 
 
 # -- links and files --------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from builder.recipe import load
 from builder.report import counted
 from builder.store import sha256_of
 from builder.supply import (
+    LOCAL,
     RECORD_NAME,
     SUFFIX,
     Material,
@@ -91,9 +92,11 @@ def check(wheel: Path, paper: Path, recipe: Recipe | None, root: Path, options: 
     found = [*_subject(said, wheel, paper), *_against_record(said, wheel)]
     if recipe is not None:
         found += _against_recipe(said, recipe, root)
-    faults = list(_signed(wheel, paper, options)) if "identity" in options else []
-    signer = "" if faults else options.get("identity", "")
-    return Checked(wheel, said, signer, (*found, *faults))
+    if "identity" not in options:
+        return Checked(wheel, said, "", tuple(found))
+    faults = tuple(_signed(wheel, paper, options))
+    signer = "" if faults else options["identity"]
+    return Checked(wheel, said, signer, (*found, *(faults or _built_by(said, options))))
 
 
 def _pairs(place: str, words: Sequence[str]) -> list[tuple[Path, Path]]:
@@ -215,6 +218,14 @@ def _signed(wheel: Path, paper: Path, options: Mapping[str, str]) -> Iterator[Fi
         if payload.get(part) != mine[part]:
             message = f"what was signed and the statement differ in {part}"
             yield Finding("signature", str(bundle), message, _AGAIN)
+
+
+def _built_by(said: Statement, options: Mapping[str, str]) -> Iterator[Finding]:
+    """A workflow signs what it has built itself; who signs in person may vouch for a local machine."""
+    identity, in_person = options["identity"], options.get("issuer", signature.GITHUB) != signature.GITHUB
+    if said.builder != identity and not (in_person and said.builder == LOCAL):
+        message = f"{said.builder} built it, and {identity} should have signed it"
+        yield Finding("builder", said.wheel, message, "take wheel, statement and bundle from one run of that workflow")
 
 
 def _document(checked: Checked) -> dict[str, Any]:

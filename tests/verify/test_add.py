@@ -14,7 +14,7 @@ from builder.context import Context
 from builder.errors import NegativeVerdict, PublishError, UsageError
 from builder.model import Recipe, Verdict, VerifiedWheel, Wheel
 from builder.publish import publish, statements
-from builder.supply import SUFFIX
+from builder.supply import SUFFIX, Run
 from tests.publish.reader import listed
 from tests.publish.wheels import build_wheel, verified
 from tests.supply.private_sigstore import WHO, Sigstore
@@ -36,7 +36,7 @@ def vllm(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         other = build_wheel(tmp_path / "others", name, "0.6.8", "py3-none-any", payload=b"", requires_python=">=3.8")
         publish([verified(other)], index)
     path = make_vllm(tmp_path / "out")
-    paper(path).write_bytes(statements([verified(path)], aeon7(), ROOT)[path.name])
+    paper(path).write_bytes(statements([verified(path)], aeon7(), ROOT, Run(builder=WHO))[path.name])
 
     def good(wheel: Wheel, *_: object) -> VerifiedWheel:
         return VerifiedWheel(wheel, Verdict((), {}))

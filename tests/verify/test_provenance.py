@@ -273,5 +273,5 @@ def test_the_document_tells_every_rule() -> None:
     text = (ROOT / "docs/supply-chain.md").read_text(encoding="utf-8")
     code = (ROOT / "builder/verify/provenance.py").read_text(encoding="utf-8")
     rules = set(re.findall(r'Finding\(\s*"([\w-]+)"', code))
-    assert rules == {"provenance", "subject", "build-record", "recipe", "pin", "signature"}
+    assert rules == {"provenance", "subject", "build-record", "recipe", "pin", "signature", "builder"}
     assert [rule for rule in rules if f"`{rule}`" not in text] == []

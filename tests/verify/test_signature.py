@@ -13,7 +13,7 @@ import pytest
 from builder.context import Context
 from builder.errors import ToolchainError, UsageError
 from builder.publish import statements
-from builder.supply import SUFFIX
+from builder.supply import LOCAL, SUFFIX, Run
 from builder.verify import run_verb
 from tests.publish.wheels import verified
 from tests.supply.private_sigstore import ISSUER, WHO, Sigstore
@@ -32,7 +32,7 @@ def sigstore() -> Sigstore:
 def shipped(tmp_path: Path, sigstore: Sigstore) -> Path:
     """A wheel, its statement, the bundle over that, and what the reader trusts."""
     path = wheel(tmp_path / "out")
-    data = statements([verified(path)], recipe(), ROOT)[path.name]
+    data = statements([verified(path)], recipe(), ROOT, Run(builder=WHO))[path.name]
     path.with_name(path.name + SUFFIX).write_bytes(data)
     bundle(path).write_text(json.dumps(sigstore.bundle(data)))
     (tmp_path / "trusted_root.json").write_bytes(sigstore.root())
@@ -59,6 +59,33 @@ def test_what_the_named_workflow_signed_holds(context: Context, shipped: Path) -
     assert faults == []
     assert file["signed_by"] == WHO
     assert ask(context, shipped, issuer=ISSUER)[0] == []
+
+
+PERSON, THEIRS = "someone@example.invalid", "https://accounts.invalid"
+
+
+@pytest.mark.parametrize(
+    ("builder", "who", "issuer", "good"),
+    [
+        (WHO, WHO, ISSUER, True),
+        (WHO.replace("build.yml", "other.yml"), WHO, ISSUER, False),
+        (LOCAL, WHO, ISSUER, False),  # a workflow that signs what it has not built
+        (LOCAL, PERSON, THEIRS, True),  # somebody who vouches for a machine
+        (WHO, PERSON, THEIRS, False),
+    ],
+)
+def test_a_builder_that_is_not_the_signer(
+    context: Context, shipped: Path, sigstore: Sigstore, builder: str, who: str, issuer: str, good: bool
+) -> None:
+    data = statements([verified(shipped)], recipe(), ROOT, Run(builder=builder))[shipped.name]
+    shipped.with_name(shipped.name + SUFFIX).write_bytes(data)
+    bundle(shipped).write_text(json.dumps(sigstore.bundle(data, who, issuer)))
+    trust = str(shipped.parents[1] / "trusted_root.json")
+    options = {"provenance": str(shipped), "identity": who, "issuer": issuer, "trust": trust}
+    document, text, _ = run_verb([], options, context, ROOT)
+    assert [each["rule"] for each in document["files"][0]["findings"]] == ([] if good else ["builder"])
+    assert document["files"][0]["signed_by"] == who
+    assert f"signed by {who}" in text
 
 
 @pytest.mark.parametrize(
