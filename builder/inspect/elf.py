@@ -105,9 +105,10 @@ class Elf:
         """The name of section `index`."""
         return text_at(self._names, int(self.sections[index]["name"]))
 
-    def find(self, name: str) -> int | None:
-        """The first section of that name."""
-        return next((i for i in range(len(self.sections)) if self.name(i) == name), None)
+    def is_named(self, index: int, *names: bytes) -> bool:
+        """True when section `index` has one of these names; however long its own is, little of it is looked at."""
+        start = int(self.sections[index]["name"])
+        return any(self._names.startswith(name + b"\0", start) for name in names)
 
     def of_type(self, kind: int) -> int | None:
         """The first section of that type."""
@@ -163,10 +164,15 @@ def text_at(table: bytes, offset: int) -> str:
 
 
 def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
-    """The sections that hold fatbins, linked or relocatable."""
+    """The sections that hold fatbins, linked or relocatable. Raises InspectError when they overlap."""
+    left = len(elf.data)
     for index in range(len(elf.sections)):
-        if elf.name(index) in {".nv_fatbin", "__nv_relfatbin"}:
-            yield elf.body(index)
+        if elf.is_named(index, b".nv_fatbin", b"__nv_relfatbin"):
+            body = elf.body(index)
+            left -= len(body)
+            if left < 0:
+                raise _bad("its fatbin sections overlap", elf.where)
+            yield body
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +209,24 @@ def _entry_names(elf: Elf) -> dict[int, str]:
     words = _table(elf.body(index), _WORDS)["first"]
     places = np.flatnonzero(words & _ENTRY_MASK == _ENTRY)
     first: dict[int, int] = {}
+    wide = _wide_owners(elf)
     for place, word in zip(places.tolist(), words[places].tolist(), strict=True):
-        first.setdefault(_owner(elf, place, word >> 48), word & 0xFFFFFFFF)
+        first.setdefault(_owner(wide, place, word >> 48), word & 0xFFFFFFFF)
     strings = bytes(elf.body(int(elf.sections[index]["link"])))
     return dict(zip(first, _texts(elf, strings, list(first.values())), strict=True))
 
 
-def _owner(elf: Elf, symbol: int, section: int) -> int:
-    """The section of a symbol, 0 for none; of more than 65,279 sections a table of its own tells the number."""
+def _wide_owners(elf: Elf) -> Table:
+    """The sections of symbols where there are more than 65,279; empty otherwise."""
+    index = elf.of_type(_SHNDX)
+    return _table(elf.data[:0] if index is None else elf.body(index), np.dtype("<u4"))
+
+
+def _owner(wide: Table, symbol: int, section: int) -> int:
+    """The section of a symbol, 0 for none."""
     if section < 0xFF00:
         return section
-    extended = elf.of_type(_SHNDX) if section == 0xFFFF else None
-    wide = _table(elf.body(extended), np.dtype("<u4")) if extended is not None else ()
-    return int(wide[symbol]) if symbol < len(wide) else 0
+    return int(wide[symbol]) if section == 0xFFFF and symbol < len(wide) else 0
 
 
 def link_facts(elf: Elf) -> ElfFacts:
@@ -267,7 +278,7 @@ def _dynamic(elf: Elf) -> dict[str, Any]:
     strings = bytes(elf.body(int(elf.sections[index]["link"])))
 
     def of(*tags: int) -> tuple[str, ...]:
-        return tuple(text_at(strings, int(v)) for v in rows["value"][np.isin(rows["tag"], tags)])
+        return tuple(_texts(elf, strings, rows["value"][np.isin(rows["tag"], tags)].tolist()))
 
     paths = tuple(part for text in of(_RPATH, _RUNPATH) for part in text.split(":") if part)
     return {"needed": of(_NEEDED), "soname": next(iter(of(_SONAME)), ""), "rpath": paths}
@@ -291,18 +302,20 @@ def _needs(elf: Elf) -> dict[int, tuple[str, str]]:
     index = elf.of_type(_VERNEED)
     if index is None:
         return {}
-    body, found = elf.body(index), {}
+    body, found = elf.body(index), dict[int, tuple[int, int]]()
     strings = bytes(elf.body(int(elf.sections[index]["link"])))
     at, left = 0, len(body) // 16
     while left > 0 and at + 16 <= len(body):
         _, count, library, first, following = struct.unpack_from("<HHIII", body, at)
         for number, name in _aux(elf, body, at + first, min(count, left)):
-            found[number & 0x7FFF] = (text_at(strings, name), text_at(strings, library))
+            found[number & 0x7FFF] = (name, library)
         left -= count + 1
         if following == 0:
             break
         at += following
-    return found
+    places = sorted({place for pair in found.values() for place in pair})
+    texts = dict(zip(places, _texts(elf, strings, places), strict=True))
+    return {number: (texts[name], texts[library]) for number, (name, library) in found.items()}
 
 
 def _aux(elf: Elf, body: memoryview, at: int, count: int) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,9 @@ from builder.inspect.facts import (
     ObjectFacts,
 )
 
+_SLACK, _RATIO = 1 << 24, 64
+"""An object's images unpack to so many bytes and so many times their size at most; real ones to 30 times."""
+
 Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
 """`map`, or one that lets several threads at the work."""
 
@@ -132,6 +135,7 @@ def _noted(cubin: elf.Elf) -> list[str]:
 def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[ImageFacts, ...]:
     if asked.level == "arch":
         return tuple(_unread(entry) for entry in entries)
+    _check_flood(entries, where)
     code = {(entry.container, entry.arch) for entry in entries if entry.kind == "sass" and asked.level != "all"}
     twins = [entry.kind == "ptx" and (entry.container, entry.arch) in code for entry in entries]
     own = [entry for entry, twin in zip(entries, twins, strict=True) if not twin]
@@ -139,6 +143,18 @@ def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[Imag
     images = [None if twin else next(read) for twin in twins]
     known = {(image.container, image.arch): image for image in images if image is not None and image.kind == "sass"}
     return tuple(image or _twin(entry, known) for entry, image in zip(entries, images, strict=True))
+
+
+def _check_flood(entries: list[fatbin.Entry], where: str) -> None:
+    """Each image has a bound of its own, which is too wide for very many of them."""
+    size, plain = sum(entry.size for entry in entries), sum(entry.plain for entry in entries)
+    if plain > _SLACK + _RATIO * size:
+        raise InspectError(
+            f"it claims to unpack from {size} B in {len(entries)} images to {plain} B",
+            where=where,
+            expected=f"at most {_RATIO} times their size",
+            remedy="the file is damaged, or made to fill memory: fetch or build it again",
+        )
 
 
 def _twin(entry: fatbin.Entry, known: dict[tuple[int, str], ImageFacts]) -> ImageFacts:

@@ -18,24 +18,26 @@ from builder.inspect.facts import CLASSES
 from builder.inspect.sass import KernelScan
 
 _HEADER = 4096
-_VERSION = re.compile(rb"^\s*\.version\s+(\d+\.\d+)", re.MULTILINE)
-_TARGET = re.compile(rb"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
+_VERSION = re.compile(rb"^[^\S\n]*\.version\s+(\d+\.\d+)", re.MULTILINE)
+_TARGET = re.compile(rb"^[^\S\n]*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 _NAME = re.compile(rb"\s*([\w$%]+)")
 _MMA = re.compile(rb"mma[\w.:]*")
-_CONVERT = re.compile(rb"cvt\.[\w.]*?(?:e2m1|e4m3|e5m2)x[\w.]*")
+_CONVERT = re.compile(rb"cvt\.[\w.]{0,40}?(?:e2m1|e4m3|e5m2)x[\w.]*")
 _FLOW = re.compile(
-    rb"(?:^|[;{}])\s*(?:(?P<guard>@!?[\w%$]+)\s+)?"
-    rb"(?:(?P<op>bra|brx|ret|exit|trap|brkpt)(?P<mods>[.\w]*)(?P<args>[^;:]*);|(?P<label>[\w$%]+):(?!:))",
+    rb"(?:^|[;{}])[^\S\n]*(?:(?P<guard>@!?[\w%$]+)\s{1,64})?"
+    rb"(?:(?P<op>bra|brx|ret|exit|trap|brkpt)(?P<mods>[.\w]*)(?P<args>[^;:{}\n]*);|(?P<label>[\w$%]+):(?!:))",
     re.MULTILINE,
 )
+"""No search here goes on past the place where the next can begin: else a text of nothing but beginnings takes hours."""
+
 _TRAPS = (re.compile(rb"trap(?<![\w$%.]trap)\s*;"), re.compile(rb"brkpt(?<![\w$%.]brkpt)\s*;"))
 """A breakpoint is a trap where no debugger is, and ptxas makes the same instruction of both."""
 
-_STATEMENT = re.compile(rb"(?:^|[;{])\s*([a-z][\w.:]*)", re.MULTILINE)
+_STATEMENT = re.compile(rb"(?:^|[;{])[^\S\n]*([a-z][\w.:]*)", re.MULTILINE)
 _IDLE = re.compile(rb"(?:ld\.param|mov|cvta|ret|exit|griddepcontrol)\b")
 _FUNCTION = re.compile(rb"\.func\s*(?:\([^)]*\)\s*)?([\w$%]+)")
-_CALL = re.compile(rb"call(?:\.uni)?\s*(?:\([^)]*\)\s*,\s*)?([\w$%]+)")
-_SMALL, _LONGEST = 4096, 1 << 16
+_CALL = re.compile(rb"call(?:\.uni)?\s*(?:\([^()]*\)\s*,\s*)?([\w$%]+)")
+_SMALL, _LONGEST, _MOST_CALLS = 4096, 1 << 16, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,14 @@ def scan(text: bytes, where: str = "") -> Iterator[tuple[str, KernelScan]]:
     kernels, functions = _parts(text)
     called = {name: _count(text, part, words) for name, part in functions.items()}
     calls = {name: _calls(text, part, functions) for name, part in functions.items()}
+    left = _MOST_CALLS
     for name, part in kernels:
         counts = _count(text, part, words)
-        for function in _reached(_calls(text, part, functions), calls):
+        reached = _reached(_calls(text, part, functions), calls)
+        left -= len(reached)
+        if left < 0:
+            raise InspectError(f"its kernels reach more than {_MOST_CALLS} functions", where=where)
+        for function in reached:
             counts += called[function]
         yield name, _facts(text, part, counts)
 
@@ -97,9 +104,9 @@ def _parts(text: bytes) -> tuple[list[tuple[str, Part]], dict[str, Part]]:
     kernels, functions = [], {}
     for start, end in pairwise(cuts):
         if text.startswith(b".entry", start):
-            if name := _NAME.match(text, start + 6, start + _LONGEST):
+            if name := _NAME.match(text, start + 6, min(end, start + _LONGEST)):
                 kernels.append((name[1].decode(errors="replace"), (start, end)))
-        elif name := _FUNCTION.match(text, start, start + _LONGEST):
+        elif name := _FUNCTION.match(text, start, min(end, start + _LONGEST)):
             functions[name[1].decode(errors="replace")] = (start, end)
     return kernels, functions
 

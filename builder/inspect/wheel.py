@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
+from math import prod
 
 from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -25,7 +26,8 @@ _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 _UNHASHED = re.compile(r"[^/]+\.dist-info/RECORD(?:\.jws|\.p7s)?")
 _STRAY = re.compile(r"(?:^|/)(?:__pycache__/|\.git(?!keep$)|\.DS_Store$|core\.\d+$)|\.(?:pyc|pyo|orig|rej|o|swp)$|~$")
-_SMALL = 1 << 24
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_SMALL, _MOST_TAGS = 1 << 24, 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _record(archive: Archive, by_name: dict[str, Member], path: str) -> Record:
             if row:
                 name, digest, size = (*row, "", "")[:3]
                 kind, _, value = digest.partition("=")
-                lines[name] = (value if kind == "sha256" else "", int(size) if size.isdecimal() else -1)
+                lines[name] = (value if kind == "sha256" else "", int(size) if _LENGTH.fullmatch(size) else -1)
     except csv.Error as error:
         raise InspectError(f"RECORD is no CSV ({error})", where=archive.where, expected="path,sha256=…,size") from error
     return Record(lines, path)
@@ -136,11 +138,20 @@ def _filename(filename: str) -> tuple[str, str, tuple[str, ...]] | None:
 def _tags(lines: Iterable[str]) -> set[str]:
     found: set[str] = set()
     for line in lines:
+        if _product(line) > _MOST_TAGS:
+            raise InspectError(
+                f"a tag in WHEEL stands for {_product(line)} tags", where="WHEEL", expected=f"at most {_MOST_TAGS}"
+            )
         try:
             found |= {str(tag) for tag in parse_tag(line.strip())}
         except ValueError:
             found.add(line.strip())
     return found
+
+
+def _product(line: str) -> int:
+    """How many tags `py2.py3-none-any` stands for: each part multiplies."""
+    return prod(part.count(".") + 1 for part in line.split("-"))
 
 
 def _names(filename: str, own: str, metadata: Message, where: str) -> Iterator[Finding]:
@@ -168,7 +179,7 @@ def _names(filename: str, own: str, metadata: Message, where: str) -> Iterator[F
 def _version(text: str) -> str:
     try:
         return str(Version(text))
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return text
 
 

@@ -15,7 +15,14 @@ from builder.errors import InspectError
 from builder.inspect.inflate import crc32, inflate
 from builder.inspect.room import Room
 
-_SLACK, _RATIO, _CEILING = 1 << 16, 1040, 1 << 33
+_SLACK, _RATIO, _CEILING = 1 << 16, 1040, 1 << 31
+"""What a member may unpack to: deflate packs to a 1,040th at best, and code that finds its data by 32-bit distances,
+as compilers make it, ends at 2 GiB. The largest library known, torch's for all architectures, is 1.5 GB.
+"""
+
+_ALL_SLACK, _ALL_RATIO = 1 << 26, 64
+"""What all members may unpack to: so many bytes, and so many times the file's size. Real wheels: 1 to 6 times."""
+
 _LOCAL = struct.Struct("<4s22xHH")
 
 
@@ -103,6 +110,14 @@ def open_archive(data: memoryview, where: str) -> Archive:
         for i in infos
         if not i.filename.endswith("/")
     )
+    total = sum(member.size for member in members)
+    if total > _ALL_SLACK + _ALL_RATIO * len(data):
+        raise InspectError(
+            f"it claims to unpack from {len(data)} B to {total} B",
+            where=where,
+            expected=f"at most {_ALL_RATIO} times its size",
+            remedy="this is no wheel that anybody built: fetch it again from where it was published",
+        )
     return Archive(data, members, where)
 
 
