@@ -11,6 +11,8 @@ from pathlib import Path
 from builder.context import Context
 from builder.errors import DigestError, NegativeVerdict
 from builder.inspect import FileFacts, inspect_path
+from builder.inspect.work import mapped
+from builder.inspect.zips import open_archive
 from builder.model import Finding, LockedFile, Package, Recipe, Verdict, VerifiedWheel, Wheel
 from builder.recipe import locked
 from builder.verify.expect import Expectations, expectations_for
@@ -81,15 +83,26 @@ def contents_of(path: Path, file: FileFacts) -> Iterator[Contents]:
     if file.wheel is None:
         yield Contents()
         return
-    with zipfile.ZipFile(path) as archive:
-        there = frozenset(archive.namelist())
+    with mapped(path) as data:
+        archive = open_archive(data, path.name)
+        there = {member.name: member for member in archive.members}
 
         def read(name: str) -> bytes | None:
-            return archive.read(name) if name in there else None
+            return bytes(archive.read(there[name])) if name in there else None
 
         metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
         requires = tuple(map(str, metadata.get_all("Requires-Dist") or ()))
-        yield Contents(tuple(archive.namelist()), requires, read)
+        yield Contents(tuple(there), requires, read, tuple(_refused(path)))
+
+
+def _refused(path: Path) -> Iterator[str]:
+    """The files that zipfile, and with it every installer, refuses to open: their headers contradict the directory."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            try:
+                archive.open(info).close()
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError):
+                yield info.filename
 
 
 def refusal(verdict: Verdict, path: Path) -> NegativeVerdict:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from builder.errors import WheelError
 from builder.inspect.facts import FileFacts, WheelFacts
 from builder.supply import RECORD_NAME, SBOM_NAME, facts_in, facts_of, read_record
 from builder.verify.rules import Fault
+from builder.verify.versions import same
 from builder.verify.wheelrules import Contents
 
 _AGAIN = "build the wheel again; never edit one"
@@ -38,8 +38,8 @@ def paper_faults(file: FileFacts, contents: Contents) -> Iterator[Fault]:
 
 def _identity(wheel: WheelFacts, record: Mapping[str, Any], where: str) -> Iterator[Fault]:
     said = record["package"]
-    same = canonicalize_name(said["name"]) == canonicalize_name(wheel.name)
-    if not same or Version(said["version"]) != Version(wheel.version):
+    named = canonicalize_name(said["name"]) == canonicalize_name(wheel.name)
+    if not named or not same(said["version"], wheel.version):
         message = f"it is of {said['name']} {said['version']}, the wheel is {wheel.name} {wheel.version}"
         yield Fault("build-record", where, message, _AGAIN)
 

@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from builder.context import Context
 from builder.errors import UsageError
@@ -205,7 +204,7 @@ def _is(path: Path, component: str) -> bool:
 def _project(path: Path) -> str:
     try:
         return canonicalize_name(parse_wheel_filename(path.name)[0])
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # InvalidWheelFilename, InvalidVersion, or a number of thousands of digits
         return ""
 
 

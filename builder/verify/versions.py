@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 
 def parsed(text: str) -> Version | None:
     """The version, None for a text that is none."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return None
 
 

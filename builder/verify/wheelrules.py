@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from builder.errors import WheelError
 from builder.inspect.facts import FileFacts
@@ -16,17 +15,22 @@ from builder.patches.probe import Probe
 from builder.supply import RECORD_NAME, read_record
 from builder.verify.expect import Expectations
 from builder.verify.rules import Fault
+from builder.verify.versions import same
 
 _TORCH = ("libtorch", "libc10")
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What inspect does not tell of a wheel: its file names, its requirements, and a way to read a file."""
+    """What inspect does not tell of a wheel: its file names, its requirements, and a way to read a file.
+
+    `refused` are files that an installer cannot unpack.
+    """
 
     names: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     read: Callable[[str], bytes | None] = lambda _: None
+    refused: tuple[str, ...] = ()
 
 
 def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:
@@ -36,6 +40,9 @@ def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> I
     if file.wheel is None:
         return
     where = file.path.rpartition("/")[2]
+    for name in contents.refused:
+        message = "files that an installer refuses to unpack, since the header of each contradicts the directory:"
+        yield Fault("record", where, message, "build the wheel again; no tool writes such an archive", name)
     yield from _identity(file, where, wanted)
     yield from _torch(file, contents, where, wanted)
     yield from _parts(file, contents, wanted)
@@ -51,7 +58,7 @@ def _identity(file: FileFacts, where: str, wanted: Expectations) -> Iterator[Fau
         return
     if canonicalize_name(wheel.name) != wanted.name:
         yield Fault("wheel-name", where, f"it is {wheel.name}, not {wanted.name}", "give the wheel of that package")
-    elif Version(wheel.version).public != Version(wanted.version).public:
+    elif not same(wheel.version, wanted.version, public=True):
         message = f"it is version {wheel.version}, the recipe pins {wanted.version}"
         yield Fault("wheel-version", where, message, "build it again from the recipe")
     platforms = {tag.rpartition("-")[2] for tag in wheel.tags}
@@ -67,7 +74,7 @@ def _torch(file: FileFacts, contents: Contents, where: str, wanted: Expectations
     linked = sorted(found.path for found in file.objects if any(n.startswith(_TORCH) for n in found.elf.needed))
     if not wanted.torch or not (stated or linked):
         return
-    wrong = [line for line in stated if not Requirement(line).specifier.contains(wanted.torch, prereleases=True)]
+    wrong = [line for line in stated if not _allows(line, wanted.torch)]
     if wrong:
         message = f"METADATA asks for {', '.join(wrong)}, it is built against torch {wanted.torch}"
     elif linked and not any(_pins(line) for line in stated):
@@ -83,6 +90,13 @@ def _project(line: str) -> str:
         return canonicalize_name(Requirement(line).name)
     except InvalidRequirement:
         return ""
+
+
+def _allows(line: str, version: str) -> bool:
+    try:
+        return Requirement(line).specifier.contains(version, prereleases=True)
+    except ValueError:  # a number of thousands of digits
+        return False
 
 
 def _pins(line: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +31,6 @@ def test_two_dist_info_folders_and_a_wrong_record(
 ) -> None:
     path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo-0.9.dist-info/METADATA": b"Name: demo\n"})
     assert "dist-info" in rules(judge_file(path, wanted))
-    import zipfile
-
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("demo/late.py", b"")
     assert {"dist-info", "record"} <= set(rules(judge_file(path, wanted)))
@@ -47,6 +46,36 @@ def test_the_wheel_of_another_package_or_version(
 
 def test_a_local_version_is_the_pinned_version(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     assert judge_file(make_wheel(), replace(wanted, version="1.0+x")).good
+
+
+def test_a_file_that_an_installer_refuses(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    """Its name in front of its bytes is not the directory's: our reader goes by the directory, zipfile by both."""
+    path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/a.py": b""})
+    data = path.read_bytes()
+    assert data.count(b"demo/a.py") == 2
+    path.write_bytes(data.replace(b"demo/a.py", b"demo/b.py", 1))
+    assert "refuses to unpack" in only(judge_file(path, wanted), "record")
+    path.write_bytes(data.replace(b"demo-1.0.dist-info/METADATA", b"demo-1.0.dist-info/METADOTA", 1))
+    assert "METADATA" in only(judge_file(path, wanted), "record")
+
+
+@pytest.mark.parametrize("version", ["one", "1.0.x!", "9" * 5000, ""])
+def test_a_version_that_is_none(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, tmp_path: Path, version: str
+) -> None:
+    made = make_wheel(papers("clean") | FILES)
+    path = tmp_path / "demo.whl"
+    with zipfile.ZipFile(made) as before, zipfile.ZipFile(path, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, before.read(name).replace(b"Version: 1.0\nReq", f"Version: {version}\nReq".encode()))
+    assert {"wheel-name", "wheel-version", "build-record"} <= set(rules(judge_file(path, wanted)))
+
+
+def test_a_requirement_of_torch_beyond_all_numbers(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    verdict = judge_file(make_wheel(TORCH, requires=f"torch=={'9' * 5000}"), wanted)
+    assert "it is built against torch 2.11.0" in only(verdict, "torch")
 
 
 TORCH = {"demo/_C.so": sample("launch_zstd.so").replace(b"libgcc_s.so.1", b"libtorch.so\0\0")}
