@@ -170,6 +170,14 @@ class LockedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class LockedBase:
+    """An image's base: the digest that pins it, and the diff_ids of its layers on the lock's platform."""
+
+    digest: str
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What to build, at which pins, with which patches, for which target.
 
@@ -185,27 +193,29 @@ class Recipe:
     verify: dict[str, object] = field(default_factory=dict)
     digest: str = ""
     image: ImagePin | None = None
+    platforms: tuple[str, ...] = ()
 
     def package(self, name: str) -> Package:
         """The package of that name; raises KeyError."""
         return next(p for p in self.packages if p.name == name)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Promise:
+    """A wheel that an index gets together with others. Without a `version`: one at every version offered."""
+
+    project: str
+    platform: str
+    version: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTree:
-    platforms: tuple[str, ...] = ()
     """An upstream tree, in the store's bare git repository `git_dir`, proven to be `tree`."""
 
     package: str
     git_dir: Path
     commit: str
-    @property
-    def promised(self) -> frozenset[tuple[str, str]]:
-        """(package, platform) of every wheel that an index gets together with the others or not at all."""
-        return frozenset(
-            (p.name, platform) for p in self.packages for platform in (self.target.platform, *self.platforms)
-        )
-
     tree: str
     origin: str
 
@@ -270,6 +280,7 @@ class Finding:
     where: str
     message: str
     remedy: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +300,6 @@ class Verdict:
 
     findings: tuple[Finding, ...]
     archs: dict[str, tuple[str, ...]]
-    names: tuple[str, ...] = ()
     accepted: tuple[Accepted, ...] = ()
 
     @property
