@@ -9,8 +9,9 @@ tells its inputs and seconds every minute. With atheris (pip install atheris) co
 reach something new are kept in the folder CORPUS; without, it mutates the samples blindly.
 
 Any exception but an InspectError, any input that takes more than 5 s of processor time (600 s by the clock) and any
-growth beyond 2 GB is a find: its bytes are saved as fuzz-find-* or, by libFuzzer, as crash-*, timeout-* or oom-* in
-the working directory. Save it as a test in tests/inspect/test_malformed.py.
+that raises the process's peak of memory by more than 128 MB is a find: its bytes are saved as fuzz-find-* or, by
+libFuzzer, as crash-*, timeout-* or oom-* in the working directory. Inputs are 64 kB at most, which may unpack to 68 MB.
+Save a find as a test in tests/inspect/test_malformed.py. Larger files are tests/inspect/test_floods.py's.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from builder.inspect.facts import FileFacts
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
-SLOWEST, LARGEST = 5.0, 2 << 30
+SLOWEST, LONGEST = 5.0, 1 << 16
+GROWTH, PROCESS = 128 << 20, 2 << 30
+"""Bytes: what one input may add to the process's peak, and what the whole process may have, fuzzer and all."""
 SMALL = 24_000
 CUT = b"\n====\n"
 TEXTS = (
@@ -119,6 +122,11 @@ def mutate(chance: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
+def peak() -> int:
+    """The most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 @dataclass
 class Budget:
     """Reads inputs until the processor seconds are spent; keeps a find, and tells how far it is."""
@@ -129,9 +137,11 @@ class Budget:
 
     def read(self, data: bytes) -> None:
         """Read one input; ends the process when the budget is spent, as libFuzzer has no such end of its own."""
-        start = time.process_time()
+        start, before = time.process_time(), peak()
         try:
             one(data)
+            if peak() - before > GROWTH:
+                raise MemoryError(f"an input took {(peak() - before) >> 20} MB")
             if time.process_time() - start > SLOWEST:
                 raise TimeoutError(f"an input took more than {SLOWEST} s")
         except BaseException:
@@ -144,8 +154,7 @@ class Budget:
         if spent - self.told < 60 and spent < self.seconds:
             return
         self.told = spent
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        sys.stdout.write(f"{self.inputs} inputs, {spent:.0f} processor seconds, peak {peak:.0f} MB, no find\n")
+        sys.stdout.write(f"{self.inputs} inputs, {spent:.0f} processor seconds, peak {peak() >> 20} MB, no find\n")
         sys.stdout.flush()
         if spent >= self.seconds:
             os._exit(0)
@@ -168,7 +177,7 @@ def guided(budget: Budget, arguments: list[str], kind: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for index, data in enumerate(seeds(kind)):
             (Path(folder) / f"{index:03}").write_bytes(data)
-        options = ["-max_len=65536", "-timeout=600", f"-rss_limit_mb={LARGEST >> 20}", *arguments, folder]
+        options = [f"-max_len={LONGEST}", "-timeout=600", f"-rss_limit_mb={PROCESS >> 20}", *arguments, folder]
         atheris.Setup([sys.argv[0], *options], budget.read)
         atheris.Fuzz()
 
@@ -180,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     asked, arguments = parser.parse_known_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (2 * LARGEST, 2 * LARGEST))
+    resource.setrlimit(resource.RLIMIT_AS, (2 * PROCESS, 2 * PROCESS))
     budget = Budget(asked.seconds)
     if importlib.util.find_spec("atheris"):
         guided(budget, arguments, asked.only)
