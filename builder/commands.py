@@ -151,18 +151,21 @@ def lock(request: Request) -> Outcome:
 
 def inspect(request: Request) -> Outcome:
     """Report what wheels, objects, cubins or folders hold."""
-    chosen = _options(request, "device", "level", "details", words=True)
+    chosen = _options(request, "device", "level", "details", "store", words=True)
     _one_of(chosen, "level", ("arch", "sass", "all"))
     _one_of(chosen, "details", ("yes", "no"))
     from builder.inspect import inspect_path, to_json, to_text
-    from builder.inspect.oci import image_json, image_text, inspect_image, is_reference
+    from builder.inspect.oci import image_json, image_text, is_reference
 
     if not request.words:
         raise UsageError("inspect what?", expected="wheels, .so, .o, cubins, folders, or oci:PATH", remedy="name one")
     if all(map(is_reference, request.words)):
         if "details" in chosen:
             raise UsageError("an image has no details=", expected="device=…", remedy="leave it out")
-        images = [inspect_image(word) for word in request.words]
+        from builder.verify.image import inspect_anywhere
+
+        context = _context(_store(chosen), _out(chosen) / "logs", request.report)
+        images = [inspect_anywhere(word, "arm64", context) for word in request.words]
         return Outcome({"version": 1, "images": [image_json(i) for i in images]}, "\n".join(map(image_text, images)))
     devices = tuple(chosen.get("device", "12.1").split(","))
     level, details = chosen.get("level"), chosen.get("details") == "yes"

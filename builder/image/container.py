@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 
-from builder.image.places import ENTRYPOINT, HEALTH, HOME, LAYERS, PORT, PREFIX, PTXAS, UID, Python
 from builder.model import ImagePin
+from builder.verify.image.places import (
+    ENTRYPOINT,
+    GROUP_LINE,
+    HEALTH,
+    HOME,
+    LAYERS,
+    PORT,
+    USER,
+    USER_ID,
+    USER_LINE,
+    Python,
+    environment,
+)
 
 _HOME_LAYER = "home"
+_TIMES: Mapping[str, int] = {"interval": 30, "timeout": 10, "start-period": 1800}
+"""Seconds of the health check, by their names in a Containerfile. vLLM loads a model for minutes before it listens."""
+
+_OCI_TIMES: Mapping[str, str] = {"interval": "Interval", "timeout": "Timeout", "start-period": "StartPeriod"}
+_RETRIES = 3
 
 
 def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
@@ -16,51 +34,38 @@ def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
 
     template = resources.files("builder.image").joinpath("Containerfile.j2").read_text(encoding="utf-8")
     engine = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701  no HTML
-    owners = {_HOME_LAYER: f"{UID}:{UID}"}
+    owners = {_HOME_LAYER: USER_ID}
     return engine.from_string(template).render(
         layers=[{"name": name, "owner": owners.get(name, "0:0"), "target": _target(name)} for name in LAYERS],
         packages=" ".join(pin.packages) if with_packages else "",
-        snapshot=f"--snapshot {pin.snapshot}" if pin.snapshot else "",
+        snapshot=_snapshot(pin),
+        name=USER,
+        users=[("/etc/passwd", USER_LINE), ("/etc/group", GROUP_LINE)],
         env=sorted(environment(pin, python).items()),
-        user=f"{UID}:{UID}",
+        user=USER_ID,
         home=HOME,
         port=PORT,
+        times=_TIMES,
+        retries=_RETRIES,
         health=[HEALTH],
         entrypoint=[ENTRYPOINT],
     )
 
 
-def environment(pin: ImagePin, python: Python) -> dict[str, str]:
-    """The image's variables. A base's LD_LIBRARY_PATH is emptied: torch finds its CUDA libraries by RPATH.
-
-    With `jit`, CUDA_HOME names the compiler's wheels, so that FlashInfer can compile what its cache lacks.
-    """
-    compiler = {"CUDA_HOME": f"{python.site}/nvidia/cu13"} if pin.jit else {}
-    return compiler | {
-        "HOME": HOME,
-        "LD_LIBRARY_PATH": "",
-        "LOGNAME": "spark",
-        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-        "NVIDIA_VISIBLE_DEVICES": "all",
-        "PATH": f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPYCACHEPREFIX": f"{HOME}/.cache/pycache",
-        "TRITON_PTXAS_BLACKWELL_PATH": PTXAS,
-        "TRITON_PTXAS_PATH": PTXAS,
-        "USER": "spark",
-        "VIRTUAL_ENV": PREFIX,
-    }
-
-
 def healthcheck() -> dict[str, object]:
     """The same check as the Containerfile's, for configs of tools that leave it out; times in nanoseconds."""
-    second = 1_000_000_000
-    times = {"Interval": 30 * second, "Timeout": 10 * second, "StartPeriod": 1800 * second}
-    return {"Test": ["CMD", HEALTH], **times, "Retries": 3}
+    times = {_OCI_TIMES[name]: seconds * 1_000_000_000 for name, seconds in _TIMES.items()}
+    return {"Test": ["CMD", HEALTH], **times, "Retries": _RETRIES}
 
 
-def steps() -> list[str]:
+def steps(pin: ImagePin, *, with_packages: bool) -> list[str]:
     """One line of history a layer."""
-    return [f"COPY {name}/ {_target(name)}" for name in LAYERS]
+    packages = [f"RUN apt-get install {' '.join((_snapshot(pin), *pin.packages)).strip()}"] if with_packages else []
+    return [*packages, *(f"COPY {name}/ {_target(name)}" for name in LAYERS)]
+
+
+def _snapshot(pin: ImagePin) -> str:
+    return f"--snapshot {pin.snapshot}" if pin.snapshot else ""
 
 
 def _target(name: str) -> str:

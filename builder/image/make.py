@@ -6,51 +6,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from builder.context import Context
 from builder.errors import NegativeVerdict
 from builder.image.base import Base
 from builder.image.container import containerfile, healthcheck, steps
-from builder.image.places import SBOM, Python
 from builder.image.placing import place
-from builder.image.sayings import labels, sbom
+from builder.image.sayings import Bill, labels, sbom
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.image.tools import Job, commands, leavings
-from builder.image.writing import Said, rewrite
+from builder.image.writing import Said, attach, rewrite
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import Finding, ImagePin, LockedFile, Recipe, VerifiedWheel
 from builder.store import atomic_write, key_of
-from builder.verify.image import LABEL, Wanted, image_findings, installed_of
+from builder.verify.check import told
+from builder.verify.image import Contents, Standing, image_findings, wanted_for
+from builder.verify.image.places import SBOM, Python
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to build: the recipe, its wheels with a good verdict, what they need, and on what.
 
-    The first of `files` is the wheel with the assembler; `out` is the layout's folder.
+    `compiler` is the wheel with the assembler; `out` is the layout's folder; `with_packages` when the base still lacks
+    the recipe's packages.
     """
 
     recipe: Recipe
     pin: ImagePin
     python: Python
     wheels: tuple[VerifiedWheel, ...]
+    compiler: LockedFile
     files: tuple[LockedFile, ...]
     base: Base
     architecture: str
     out: Path
+    with_packages: bool = False
 
 
-def make_image(order: Order, tool: str, context: Context, *, with_packages: bool = False) -> ContainerFacts:
-    """Build, prove and place the image; `with_packages` when the base still lacks the recipe's packages.
+def make_image(order: Order, tool: str, context: Context) -> ContainerFacts:
+    """Build, prove and place the image.
 
     Raises WheelError (wheels that collide), RunError (the tool failed) and NegativeVerdict (the image is not good).
     """
     with context.store.scratch() as work:
-        said = _said(order)
         with context.report.step("stage the layers"):
-            _stage(order, work / "layers", said.sbom, context)
-        (work / "layers" / "Containerfile").write_text(
-            containerfile(order.pin, order.python, with_packages=with_packages), encoding="utf-8"
-        )
+            _stage(order, work / "layers", context)
         job = Job(
             context=work / "layers",
             base=order.base.reference,
@@ -61,10 +63,12 @@ def make_image(order: Order, tool: str, context: Context, *, with_packages: bool
         )
         with context.report.step(f"build with {tool}"):
             _run(tool, job, context)
+        said = _said(order)
         rewrite(job.out, said)
         with context.report.step("verify the image"):
             facts = inspect_image(f"oci:{job.out}:{said.tag}", f"linux/{order.architecture}")
-            _prove(order, facts)
+            _prove(order, facts, context)
+        attach(job.out, sbom(_bill(order), facts.root))
         return _place(order, job.out, facts, context)
 
 
@@ -80,31 +84,34 @@ def _run(tool: str, job: Job, context: Context) -> None:
 
 def _said(order: Order) -> Said:
     told = labels(order.recipe, order.base, order.wheels)
-    bill = sbom(order.recipe, order.base, order.wheels, order.files)
-    return Said(order.recipe.name, told, told, healthcheck(), steps(), bill)
+    lines = steps(order.pin, with_packages=order.with_packages)
+    return Said(order.recipe.name, told, told, healthcheck(), lines, order.base.facts.history)
 
 
-def _stage(order: Order, into: Path, bill: bytes, context: Context) -> None:
-    nvcc, *files = order.files
-    parts = [Part(w.name.replace("_", "-"), w.path, w.path.name, ours=True) for w in (v.wheel for v in order.wheels)]
-    installed = (nvcc, *files) if order.pin.jit else files
-    parts += [Part(file.project, blob(file, context), file.filename) for file in installed]
+def _bill(order: Order) -> Bill:
+    return Bill(order.recipe, order.base, order.wheels, order.files, order.compiler)
+
+
+def _stage(order: Order, into: Path, context: Context) -> None:
+    ours = (each.wheel for each in order.wheels)
+    parts = [Part(canonicalize_name(wheel.name), wheel.path, wheel.path.name, ours=True) for wheel in ours]
+    parts += [Part(file.project, blob(file, context), file.filename) for file in order.files]
     into.mkdir()
     stage(parts, order.python, into)
-    take_ptxas(blob(nvcc, context), into)
-    own_files(order.python, {"passwd": order.base.passwd, "group": order.base.group}, into)
-    atomic_write(into / "ours" / SBOM.strip("/"), bill)
+    take_ptxas(blob(order.compiler, context), into)
+    users = {} if order.with_packages else {"passwd": order.base.passwd, "group": order.base.group}
+    own_files(order.python, users, into)
+    atomic_write(into / "ours" / SBOM.strip("/"), sbom(_bill(order)))
     finish(into)
+    text = containerfile(order.pin, order.python, with_packages=order.with_packages)
+    (into / "Containerfile").write_text(text, encoding="utf-8")
 
 
-def _prove(order: Order, facts: ContainerFacts) -> None:
-    wanted = Wanted(
-        architecture=order.architecture,
-        base=order.base.digest,
-        base_layers=tuple(layer.diff_id for layer in order.base.facts.layers),
-        labels={f"{LABEL}.recipe": order.recipe.name, f"{LABEL}.recipe.digest": order.recipe.digest},
-        wheels=tuple(installed_of(each.wheel.path) for each in order.wheels),
-    )
+def _prove(order: Order, facts: ContainerFacts, context: Context) -> None:
+    wheels = tuple(each.wheel.path for each in order.wheels)
+    contents = Contents(order.recipe, order.pin, order.python, wheels, order.files, order.compiler)
+    base = Standing((order.base.digest,), tuple(layer.diff_id for layer in order.base.facts.layers))
+    wanted = wanted_for(contents, base, context.store, with_packages=order.with_packages)
     findings = image_findings(facts, wanted)
     if findings:
         raise refused(facts, findings)
@@ -112,8 +119,7 @@ def _prove(order: Order, facts: ContainerFacts) -> None:
 
 def refused(facts: ContainerFacts, findings: Sequence[Finding]) -> NegativeVerdict:
     """The findings as an error."""
-    told = "\n".join(f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings)
-    return NegativeVerdict(f"the image is not what was asked for\n{told}", where=facts.reference)
+    return NegativeVerdict(f"the image is not what was asked for\n{told(findings)}", where=facts.reference)
 
 
 def _place(order: Order, made: Path, facts: ContainerFacts, context: Context) -> ContainerFacts:

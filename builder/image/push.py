@@ -6,8 +6,8 @@ from pathlib import Path
 
 from builder.context import Context
 from builder.errors import PublishError, RunError, ToolchainError
-from builder.image.base import INSTALL
 from builder.inspect.oci import ContainerFacts
+from builder.verify.image import INSTALL
 
 
 def push_image(facts: ContainerFacts, target: str, context: Context) -> str:

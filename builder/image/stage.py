@@ -13,18 +13,17 @@ import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from builder.errors import WheelError
-from builder.image.places import EPOCH, LAYERS, PREFIX, PTXAS, Python
+from builder.verify.image import opened_ptxas
+from builder.verify.image.places import EPOCH, LAYERS, PREFIX, PTXAS, Python, programs
 
 _CUDA: Final = ("nvidia-", "cuda-")
 _TORCH: Final = ("torch", "torchaudio", "torchvision", "triton", "flashinfer-cubin")
 _ELF: Final = b"\x7fELF"
 _LARGE: Final = 1 << 20
-_PTXAS: Final = "/bin/ptxas"
 _SPARE: Final = ("build_backend.py",)
 """Files beside the packages that several projects pack by mistake and that nothing imports: the first wheel's stays."""
 
@@ -74,17 +73,14 @@ def own_files(python: Python, users: Mapping[str, str], into: Path) -> None:
     ours = into / "ours"
     prefix = ours / PREFIX.strip("/")
     (prefix / "bin").mkdir(parents=True, exist_ok=True)
-    settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python.version}\n"
-    (prefix / "pyvenv.cfg").write_text(settings, encoding="utf-8")
-    for name in ("python", "python3", f"python{python.version}"):
-        (prefix / "bin" / name).symlink_to(python.interpreter)
-    for name in ("entrypoint", "health"):
-        text = resources.files("builder.image").joinpath("files", name).read_text(encoding="utf-8")
-        target = prefix / "bin" / name
-        target.write_text(text, encoding="utf-8")
-        target.chmod(0o755)
-    (ours / "etc").mkdir()
+    (prefix / "pyvenv.cfg").write_text(python.settings, encoding="utf-8")
+    for place, target in python.links.items():
+        (ours / place.strip("/")).symlink_to(target)
+    for place, data in programs().items():
+        (ours / place.strip("/")).write_bytes(data)
+        (ours / place.strip("/")).chmod(0o755)
     for name, text in users.items():
+        (ours / "etc").mkdir(exist_ok=True)
         (ours / "etc" / name).write_text(text, encoding="utf-8")
     (into / "home" / ".cache").mkdir(parents=True)
 
@@ -93,12 +89,8 @@ def take_ptxas(wheel: Path, into: Path) -> None:
     """The assembler alone out of the compiler's wheel. Raises WheelError when it holds none."""
     target = into / "cuda" / PTXAS.strip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.endswith(_PTXAS)]
-        if len(names) != 1:
-            raise WheelError(f"it holds {len(names)} files called ptxas", where=str(wheel), expected="one")
-        with archive.open(names[0]) as source, target.open("xb") as sink:
-            shutil.copyfileobj(source, sink, _LARGE)
+    with opened_ptxas(wheel) as source, target.open("xb") as sink:
+        shutil.copyfileobj(source, sink, _LARGE)
     target.chmod(0o755)
 
 
@@ -113,7 +105,7 @@ def _install(part: Part, python: Python, work: Path) -> None:
         "platlib": python.site,
         "scripts": f"{PREFIX}/bin",
         "data": PREFIX,
-        "headers": f"{PREFIX}/include/python{python.version}/{part.project}",
+        "headers": f"{python.headers}/{part.project}",
     }
     destination = SchemeDictionaryDestination(scheme, f"{PREFIX}/bin/python3", "posix", destdir=str(work))
     named = work / ".wheel" / part.filename

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from builder.errors import RunError, ToolchainError, UsageError
-from builder.image.places import EPOCH
 from builder.run import Runner
+from builder.verify.image.places import EPOCH
 
 NAMES: Final = ("docker", "podman", "buildah")
 """In the order in which they are looked for."""

@@ -13,59 +13,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from builder.image.places import CREATED
+from builder.inspect.oci.media import CONFIG, EMPTY, INDEX, MANIFEST, REF_NAME
 from builder.store import atomic_write
+from builder.verify.image.places import CREATED
 
-_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
-_CONFIG: Final = "application/vnd.oci.image.config.v1+json"
-_EMPTY: Final = "application/vnd.oci.empty.v1+json"
-_INDEX: Final = "application/vnd.oci.image.index.v1+json"
 SBOM_TYPE: Final = "application/vnd.cyclonedx+json"
-_REF_NAME: Final = "org.opencontainers.image.ref.name"
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the image says of itself. `annotations` stand on the manifest, `labels` in the config."""
+    """What the image says of itself. `annotations` stand on the manifest, `labels` in the config.
+
+    `history` is that of the base, and `steps` has a line for each layer that lies on it.
+    """
 
     tag: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     healthcheck: Mapping[str, object]
     steps: Sequence[str]
-    sbom: bytes
+    history: Sequence[Mapping[str, object]]
 
 
 def rewrite(layout: Path, said: Said) -> str:
-    """Write config, manifest, SBOM artefact and index over what the tool left; the image's digest."""
+    """Write config, manifest and index over what the tool left; the image's digest."""
     descriptor = _only(json.loads((layout / "index.json").read_bytes()), layout)
     manifest = _load(layout, descriptor)
     config = _config(_load(layout, manifest["config"]), said)
     layers = [_layer(entry) for entry in manifest["layers"]]
-    stored = _blob(layout, _bytes(config), _CONFIG)
+    stored = _blob(layout, _bytes(config), CONFIG)
     image = {
         "schemaVersion": 2,
-        "mediaType": _MANIFEST,
+        "mediaType": MANIFEST,
         "config": stored,
         "layers": layers,
         "annotations": dict(said.annotations),
     }
-    top = _blob(layout, _bytes(image), _MANIFEST)
+    top = _blob(layout, _bytes(image), MANIFEST)
     platform = {"os": config["os"], "architecture": config["architecture"]}
-    listed = [
-        {**top, "platform": platform, "annotations": {_REF_NAME: said.tag}},
-        _sbom(layout, said, top),
-    ]
-    atomic_write(layout / "index.json", _bytes({"schemaVersion": 2, "mediaType": _INDEX, "manifests": listed}))
-    atomic_write(layout / "oci-layout", _bytes({"imageLayoutVersion": "1.0.0"}))
-    _drop_others(layout, {top["digest"], stored["digest"], *(layer["digest"] for layer in layers)}, listed[1])
+    _index(layout, [{**top, "platform": platform, "annotations": {REF_NAME: said.tag}}])
+    _drop_others(layout, {top["digest"], stored["digest"], *(layer["digest"] for layer in layers)})
     return str(top["digest"])
+
+
+def attach(layout: Path, bill: bytes) -> None:
+    """Put the bill of materials beside the image, as an artefact that refers to it (OCI 1.1)."""
+    (image,) = json.loads((layout / "index.json").read_bytes())["manifests"]
+    artefact = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "artifactType": SBOM_TYPE,
+        "config": _blob(layout, b"{}", EMPTY),
+        "layers": [_blob(layout, bill, SBOM_TYPE)],
+        "subject": {key: image[key] for key in ("mediaType", "digest", "size")},
+        "annotations": {"org.opencontainers.image.title": "sbom.cdx.json"},
+    }
+    named = {"artifactType": SBOM_TYPE, "annotations": {REF_NAME: f"{image['annotations'][REF_NAME]}-sbom"}}
+    _index(layout, [image, _blob(layout, _bytes(artefact), MANIFEST) | named])
+
+
+def _index(layout: Path, listed: Sequence[Mapping[str, Any]]) -> None:
+    atomic_write(layout / "index.json", _bytes({"schemaVersion": 2, "mediaType": INDEX, "manifests": listed}))
+    atomic_write(layout / "oci-layout", _bytes({"imageLayoutVersion": "1.0.0"}))
 
 
 def _only(index: Mapping[str, Any], layout: Path) -> Mapping[str, Any]:
     """The image that the tool wrote; buildx may wrap it in one more index."""
     (descriptor,) = index["manifests"]
-    return _only(_load(layout, descriptor), layout) if descriptor["mediaType"] == _INDEX else descriptor
+    return _only(_load(layout, descriptor), layout) if descriptor["mediaType"] == INDEX else descriptor
 
 
 def _config(config: Mapping[str, Any], said: Said) -> dict[str, Any]:
@@ -78,36 +93,20 @@ def _config(config: Mapping[str, Any], said: Said) -> dict[str, Any]:
         "created": CREATED,
         "config": run,
         "rootfs": config["rootfs"],
-        "history": _history(config, said.steps),
+        "history": _history(len(config["rootfs"]["diff_ids"]), said),
     }
 
 
-def _history(config: Mapping[str, Any], steps: Sequence[str]) -> list[dict[str, Any]]:
-    count = len(config["rootfs"]["diff_ids"]) - len(steps)
-    base = [{"created": CREATED, "created_by": "base"} for _ in range(count)]
-    return [*base, *({"created": CREATED, "created_by": step} for step in steps)]
+def _history(layers: int, said: Said) -> list[dict[str, Any]]:
+    """The base's own words, where it has some for each of its layers, and a line for each that lies on them."""
+    base = [dict(step) for step in said.history]
+    if sum(not step.get("empty_layer") for step in base) != layers - len(said.steps):
+        base = [{"created": CREATED, "created_by": "base"} for _ in range(layers - len(said.steps))]
+    return [*base, *({"created": CREATED, "created_by": step} for step in said.steps)]
 
 
 def _layer(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: entry[key] for key in ("mediaType", "digest", "size")}
-
-
-def _sbom(layout: Path, said: Said, subject: Mapping[str, Any]) -> dict[str, Any]:
-    """The bill of materials as an artefact that refers to the image (OCI 1.1)."""
-    artefact = {
-        "schemaVersion": 2,
-        "mediaType": _MANIFEST,
-        "artifactType": SBOM_TYPE,
-        "config": _blob(layout, b"{}", _EMPTY),
-        "layers": [_blob(layout, said.sbom, SBOM_TYPE)],
-        "subject": dict(subject),
-        "annotations": {"org.opencontainers.image.title": "sbom.cdx.json"},
-    }
-    name = f"{said.tag}-sbom"
-    return _blob(layout, _bytes(artefact), _MANIFEST) | {
-        "artifactType": SBOM_TYPE,
-        "annotations": {_REF_NAME: name},
-    }
 
 
 def _load(layout: Path, descriptor: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,9 +124,7 @@ def _place(layout: Path, digest: str) -> Path:
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
-def _drop_others(layout: Path, kept: set[str], artefact: Mapping[str, Any]) -> None:
-    inner = _load(layout, artefact)
-    kept |= {artefact["digest"], inner["config"]["digest"], *(layer["digest"] for layer in inner["layers"])}
+def _drop_others(layout: Path, kept: set[str]) -> None:
     for path in (layout / "blobs" / "sha256").iterdir():
         if f"sha256:{path.name}" not in kept:
             path.unlink()

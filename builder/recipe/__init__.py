@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from builder.recipe.label import NAMED, local_version
 from builder.recipe.load import digest, known, load
-from builder.recipe.lock import Want, for_role, lock_text, locked, make_lock, read_lock, read_wants, write_lock
+from builder.recipe.lock import (
+    Want,
+    for_role,
+    lock_text,
+    locked,
+    make_lock,
+    read_base,
+    read_lock,
+    read_wants,
+    write_lock,
+)
 from builder.recipe.schema import json_schema, schema_text
 
 __all__ = [
@@ -19,6 +29,7 @@ __all__ = [
     "lock_text",
     "locked",
     "make_lock",
+    "read_base",
     "read_lock",
     "read_wants",
     "schema_text",

@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field
 
 from builder.errors import RecipeError
 from builder.fetch import Candidate
-from builder.model import LockedFile, Recipe
+from builder.model import LockedBase, LockedFile, Recipe
 from builder.recipe.problems import Problem, listed, raise_for, read_toml
 from builder.recipe.structure import faults
 from builder.recipe.tables import Name, Pep440, Python, Sha256, Table, WheelName, distinct
@@ -44,6 +44,7 @@ Role = Literal[
     "image-x86_64",
     "image-aarch64",
 ]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Candidates = Callable[[str], Iterable[Candidate]]
 
 
@@ -66,10 +67,18 @@ class FileTable(Table):
     roles: Annotated[list[Role], AfterValidator(distinct), Field(min_length=1)]
 
 
+class BaseTable(Table):
+    """The `[base]` of an image's lock."""
+
+    digest: Digest
+    layers: Annotated[list[Digest], Field(min_length=1)]
+
+
 class LockFile(Table):
     """A whole lock."""
 
     format: Literal[1]
+    base: BaseTable | None = None
     file: Annotated[list[FileTable], Field(min_length=1)]
 
 
@@ -109,6 +118,14 @@ def read_lock(path: Path) -> tuple[LockedFile, ...]:
         LockedFile(table.project, table.version, table.filename, table.sha256, table.size, tuple(table.roles))
         for table in LockFile.model_validate(raw).file
     )
+
+
+def read_base(path: Path) -> LockedBase | None:
+    """The base of an image's lock, when it names one; raises RecipeError as `read_lock` does."""
+    raw = read_toml(path, _NOUN)
+    raise_for(faults(LockFile, raw, path), _NOUN)
+    base = LockFile.model_validate(raw).base
+    return None if base is None else LockedBase(base.digest, tuple(base.layers))
 
 
 def locked(recipe: Recipe, root: Path) -> tuple[LockedFile, ...]:
@@ -167,9 +184,10 @@ def make_lock(wants: Sequence[Want], candidates: Candidates) -> tuple[LockedFile
     return tuple(sorted((_locked(*entry) for entry in chosen.values()), key=_order))
 
 
-def lock_text(files: Iterable[LockedFile]) -> str:
-    """The lock as TOML: sorted, one table a file, no index named."""
-    tables = [_table(file) for file in sorted(files, key=_order)]
+def lock_text(files: Iterable[LockedFile], base: LockedBase | None = None) -> str:
+    """The lock as TOML: the base of an image first, then sorted, one table a file, no index named."""
+    tables = [_base_table(base)] if base else []
+    tables += [_table(file) for file in sorted(files, key=_order)]
     return "\n".join(["# Made from the .in.toml file beside it; do not edit by hand.\nformat = 1\n", *tables])
 
 
@@ -180,6 +198,11 @@ def write_lock(path: Path, files: Iterable[LockedFile]) -> None:
 
 def _order(file: LockedFile) -> tuple[str, str]:
     return (file.project, file.filename)
+
+
+def _base_table(base: LockedBase) -> str:
+    layers = "".join(f"    {json.dumps(layer)},\n" for layer in base.layers)
+    return f"[base]\ndigest = {json.dumps(base.digest)}\nlayers = [\n{layers}]\n"
 
 
 def _table(file: LockedFile) -> str:

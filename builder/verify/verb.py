@@ -82,7 +82,8 @@ def _images(
     strange = [word for word in (*words, options.get("image", "")) if word and word not in images]
     if strange:
         raise UsageError(
-            f"{strange[0]} is no image", expected="oci:PATH[:TAG] or docker-archive:FILE; wheels in a call of their own"
+            f"{strange[0]} is no image",
+            expected="oci:PATH[:TAG], docker-archive:FILE or docker://NAME@sha256:…; wheels separately",
         )
 
     def judge_wheels(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], str, bool]:

@@ -74,6 +74,10 @@ def unpack(debs: list[Path], root: Path) -> None:
     """What the packages hold, and the files that their scripts would have made."""
     for deb in debs:
         subprocess.run(["dpkg-deb", "-x", str(deb), str(root)], check=True)
+    listed = [subprocess.run(["dpkg-deb", "-f", str(deb)], check=True, capture_output=True).stdout for deb in debs]
+    (root / "var" / "lib" / "dpkg").mkdir(parents=True, exist_ok=True)
+    status = b"\n".join(fields.rstrip(b"\n") + b"\nStatus: install ok installed\n" for fields in listed)
+    (root / "var" / "lib" / "dpkg" / "status").write_bytes(status)
     (root / "etc").mkdir(exist_ok=True)
     (root / "etc" / "passwd").write_text(USERS)
     (root / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -10,26 +12,30 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_socket
 
 from builder.context import Context
-from builder.errors import NegativeVerdict, PublishError
+from builder.errors import FetchError, NegativeVerdict, PublishError, RecipeError
 from builder.fetch import fetch
 from builder.image.base import Base, bring
+from builder.image.container import steps
 from builder.image.make import Order, make_image
-from builder.image.places import Python
 from builder.image.push import push_image
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import LockedFile, VerifiedWheel
+from builder.model import ImagePin, LockedFile, VerifiedWheel
 from builder.recipe import load, locked
 from builder.store import Store
+from builder.verify.image import Standing, inspect_anywhere, pinned, remote_layers, standing
+from builder.verify.image.places import Python
 from tests.image import debian_base
-from tests.image.layouts import Node, Picture, layer_tar, write_layout
+from tests.image.layouts import Node, Picture, dump, layer_tar, put, write_layout
 from tests.publish.wheels import build_wheel, verified
 
 ROOT = Path(__file__).parents[2]
@@ -70,11 +76,32 @@ def wheel(folder: Path, name: str, text: str) -> VerifiedWheel:
     return verified(with_line(path, f"{name}/__init__.py", text))
 
 
-def with_line(path: Path, member: str, text: str) -> Path:
-    import base64
-    import hashlib
-    import zipfile
+def stand_in(folder: Path) -> Path:
+    """A wheel called vllm with a command line, where the entrypoint looks for one."""
+    path = build_wheel(folder, "vllm", "0.20.0", ANY, payload=b"v", requires_python=">=3.9")
+    lines = {
+        "vllm/entrypoints/__init__.py": b"",
+        "vllm/entrypoints/cli/__init__.py": b"",
+        "vllm/entrypoints/cli/main.py": b"import json, sys\nprint(json.dumps(sys.argv[1:]))\n",
+    }
+    for member, data in lines.items():
+        with_file(path, member, data)
+    return path
 
+
+def with_file(path: Path, member: str, data: bytes) -> None:
+    """Add a file to a wheel and to its RECORD."""
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    record = next(name for name in files if name.endswith("RECORD"))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    files[record] = f"{member},sha256={digest},{len(data)}\n".encode() + files[record]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, body in {**files, member: data}.items():
+            archive.writestr(zipfile.ZipInfo(name), body)
+
+
+def with_line(path: Path, member: str, text: str) -> Path:
     def digest(data: bytes) -> bytes:
         return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
 
@@ -105,8 +132,8 @@ def order(tmp_path_factory: pytest.TempPathFactory, base: Base, world: Context) 
     other = build_wheel(place, "other", "2.0", ANY, payload=b"o", requires_python=">=3.9")
     size = other.stat().st_size
     file = LockedFile("other", "2.0", other.name, world.store.put_file(other).name, size, ("image-aarch64",))
-    ours = (wheel(place / "w", "demo", "__version__ = '1.0'\n"),)
-    return Order(recipe, recipe.image, PYTHON, ours, (nvcc, file), base, "arm64", place / "out")
+    ours = (wheel(place / "w", "demo", "__version__ = '1.0'\n"), verified(stand_in(place / "w")))
+    return Order(recipe, recipe.image, PYTHON, ours, nvcc, (file,), base, "arm64", place / "out")
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +153,7 @@ def test_built_twice_it_has_the_same_digest(
 def test_a_line_of_python_changes_one_small_layer(
     image: ContainerFacts, order: Order, world: Context, tmp_path: Path
 ) -> None:
-    patched = (wheel(tmp_path / "w", "demo", "__version__ = '1.0'\npatched = True\n"),)
+    patched = (wheel(tmp_path / "w", "demo", "__version__ = '1.0'\npatched = True\n"), *order.wheels[1:])
     other = make_image(replace(order, wheels=patched, out=tmp_path / "out"), "buildah", world)
     fresh = [layer for layer in other.layers if layer.digest not in {each.digest for each in image.layers}]
     assert [layer is other.layers[-1] for layer in fresh] == [True]
@@ -143,9 +170,38 @@ def test_it_says_what_it_is_made_of(image: ContainerFacts, order: Order) -> None
     assert json.loads(own["wheels"]) == {each.wheel.path.name: each.wheel.sha256 for each in order.wheels}
     assert image.labels["org.opencontainers.image.base.digest"] == order.base.digest
     assert image.healthcheck == ("CMD", "/opt/spark/bin/health")
-    bill = json.loads((image.root.text("opt/spark/share/sbom.cdx.json") or "").strip())
-    assert {part["name"] for part in bill["components"]} == {"demo", "nvidia-cuda-nvcc", "other", order.base.name}
+
+
+def test_its_bills_of_materials(image: ContainerFacts, order: Order, running: Path) -> None:
+    bill = json.loads((running / "opt/spark/share/sbom.cdx.json").read_text())
+    parts = {part["name"]: part for part in bill["components"]}
+    assert set(parts) == {"demo", "vllm", "nvidia-cuda-nvcc", "other", order.base.name}
+    assert parts["nvidia-cuda-nvcc"]["description"] == "of this wheel /opt/spark/bin/ptxas alone is in the image"
+    attached = attached_bill(image)
+    debs = {part["name"]: part["purl"] for part in attached["components"] if part.get("purl", "").startswith("pkg:deb")}
+    assert debs["libstdc++6"].startswith("pkg:deb/debian/libstdc%2B%2B6@")
+    assert "arch=arm64&distro=debian-12&upstream=gcc-12" in debs["libstdc++6"]
+    assert set(parts) < {part["name"] for part in attached["components"]}
     validate(bill)
+    validate(attached)
+
+
+def attached_bill(image: ContainerFacts) -> dict[str, Any]:
+    folder = Path(image.reference.split(":")[1])
+
+    def load_blob(descriptor: Mapping[str, str]) -> dict[str, Any]:
+        path = folder / "blobs" / "sha256" / descriptor["digest"].removeprefix("sha256:")
+        return dict(json.loads(path.read_text()))
+
+    artefact = load_blob(json.loads((folder / "index.json").read_text())["manifests"][1])
+    assert artefact["subject"]["digest"] == image.digest
+    return load_blob(artefact["layers"][0])
+
+
+def test_the_history_is_the_bases_and_a_line_a_layer(image: ContainerFacts, order: Order) -> None:
+    assert image.history[: len(order.base.facts.history)] == order.base.facts.history
+    made = [step["created_by"] for step in image.history if not step.get("empty_layer")]
+    assert made == ["test", *steps(order.pin, with_packages=False)]
 
 
 def validate(bill: Mapping[str, object]) -> None:
@@ -214,6 +270,42 @@ def test_pushed_pulled_by_digest_and_looked_at(
     assert artefact["artifactType"] == "application/vnd.cyclonedx+json"
 
 
+def test_an_image_in_a_registry_is_judged_where_it_is(
+    image: ContainerFacts, registry: Registry, world: Context, tmp_path: Path
+) -> None:
+    pushed = push_image(image, f"{registry.name}:v1", world)
+    for verb in ("verify", "inspect"):
+        call = [sys.executable, "-m", "builder", verb, f"docker://{pushed}", f"store={tmp_path}", "--json"]
+        done = subprocess.run(call, check=True, capture_output=True, cwd=ROOT)
+        assert json.loads(done.stdout)["images"][0]["digest"] == image.digest
+    assert remote_layers(*pinned(pushed), "arm64", world) == tuple(layer.diff_id for layer in image.layers)
+    with pytest.raises(FetchError, match="the registry does not give"):
+        inspect_anywhere(f"docker://{registry.name}@sha256:{'0' * 64}", "arm64", world)
+    with pytest.raises(RecipeError, match="is not pinned by digest"):
+        inspect_anywhere(f"docker://{registry.name}:v1", "arm64", world)
+
+
+def test_an_index_of_several_platforms_is_pulled_by_its_own_digest(
+    registry: Registry, world: Context, tmp_path: Path
+) -> None:
+    """The pin of a base is mostly such an index's: what is pulled has another digest, and the index names it."""
+    write_layout(tmp_path / "two", *(Picture([layer_tar({a: Node()})], architecture=a) for a in ("amd64", "arm64")))
+    index = (tmp_path / "two" / "index.json").read_bytes()
+    digest = put(tmp_path / "two", index, "")["digest"]
+    top = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest, "size": len(index)}
+    (tmp_path / "two" / "index.json").write_bytes(dump({"schemaVersion": 2, "manifests": [top]}))
+    copy = ["skopeo", "copy", "--all", "--dest-tls-verify=false", "--preserve-digests", f"oci:{tmp_path / 'two'}"]
+    subprocess.run([*copy, f"docker://{registry.name}:two"], check=True, capture_output=True)
+    facts = inspect_anywhere(f"docker://{registry.name}@{digest}", "arm64", world)
+    assert set(facts.root.entries) == {"arm64"}
+    assert facts.digest != digest
+    base = bring(f"{registry.name}@{digest}", "arm64", world)
+    found = standing(ImagePin(f"{registry.name}@{digest}", ""), "", "arm64", None, world.store)
+    assert found == Standing((digest,), tuple(layer.diff_id for layer in base.facts.layers))
+    given = standing(ImagePin(f"{registry.name}@{digest}", ""), base.reference, "arm64", None, world.store)
+    assert given == Standing((facts.digest, digest), found.layers)
+
+
 def test_a_registry_that_is_not_there(image: ContainerFacts, world: Context) -> None:
     with pytest.raises(PublishError, match="did not take the image"):
         push_image(image, "127.0.0.1:9/team/x:y", world)
@@ -261,7 +353,15 @@ def test_what_can_be_run_runs(image: ContainerFacts, running: Path) -> None:
     ask = "import demo, other, platform, sys; print(demo.__version__, platform.machine(), sys.prefix)"
     asked = emulated(running, image, entry, "python", "-c", ask)
     assert asked.stdout.split() == ["1.0", "aarch64", "/opt/spark"], asked.stderr
-    assert emulated(running, image, entry, "version").stdout == "{}\n"
+    assert json.loads(emulated(running, image, entry, "version").stdout) == {"vllm": "0.20.0"}
+    checked = json.loads(emulated(running, image, entry, "check").stdout)
+    assert checked == {"modules": [], "versions": {"vllm": "0.20.0"}, "vllm": "0.20.0"}
+    for words, passed in (
+        (["vllm", "--help"], ["--help"]),
+        (["serve", "a/model", "--port", "9"], ["serve", "a/model", "--port", "9"]),
+    ):
+        done = emulated(running, image, entry, *words)
+        assert (json.loads(done.stdout), done.stderr) == (passed, "")
 
 
 def test_its_ptxas_knows_the_device(image: ContainerFacts, running: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 
 from builder.context import Context
 from builder.errors import RecipeError, UsageError
-from builder.image.base import pinned
 from builder.inspect.oci import ContainerFacts
 from builder.verify import run_verb
-from builder.verify.image import Installed, Wanted, image_findings, installed_of, search_path
+from builder.verify.image import Installed, Wanted, image_findings, installed_of, pinned, search_path
 from tests.image.conftest import BASE_DIGEST, ELF, SITE, X86, Inspect
 from tests.image.layouts import FOLDER, Node, Picture, layer_tar, link, write_layout
 from tests.publish.wheels import AARCH64, build_wheel
@@ -28,8 +27,13 @@ def rules(facts: ContainerFacts, wanted: Wanted | None = None) -> set[str]:
     return {finding.rule for finding in findings}
 
 
+def layers(facts: ContainerFacts) -> tuple[str, ...]:
+    return tuple(layer.diff_id for layer in facts.layers)
+
+
 def test_a_good_image_has_no_findings(image: Inspect) -> None:
-    assert rules(image(), Wanted(base=BASE_DIGEST)) == set()
+    facts = image()
+    assert rules(facts, Wanted(bases=(BASE_DIGEST,), base_layers=layers(facts))) == set()
 
 
 # -- CASES 14 -----------------------------------------------------------------------------------
@@ -46,11 +50,21 @@ def test_a_good_image_has_no_findings(image: Inspect) -> None:
         {"usr/local/lib/libcuda.so.1": STUB},
         {"etc/ld.so.conf.d/x.conf": Node(b"/opt/cuda/stubs\n"), "opt/cuda/stubs/libcuda.so.1": STUB},
         {"usr/lib/glibc-hwcaps/sve/libcuda.so.1": STUB},
+        {
+            "etc/ld.so.conf": Node(b"include\t/none /etc/more/*.conf\n"),
+            "etc/more/x.conf": Node(b"/o\n"),
+            "o/libcuda.so": STUB,
+        },
         {"etc/ld.so.cache": Node(b"glibc-ld.so.cache1.1\0libcuda.so.1\0/opt/stubs/libcuda.so.1\0")},
     ],
     ids=lambda files: next(iter(files)),
 )
 def test_a_libcuda_where_the_loader_looks(image: Inspect, files: Mapping[str, Node]) -> None:
+    assert rules(image(files)) == {"image-libcuda"}
+
+
+def test_settings_of_the_loader_that_are_not_read(image: Inspect) -> None:
+    files = {"etc/ld.so.conf": Node(b"include /opt/x/*\n"), "opt/x/paths": Node(b"/opt/stubs\n")}
     assert rules(image(files)) == {"image-libcuda"}
 
 
@@ -96,14 +110,22 @@ def test_an_image_that_names_its_base_by_tag_alone(image: Inspect, said: str) ->
 
 
 def test_another_base_than_the_pinned_one(image: Inspect) -> None:
-    assert rules(image(), Wanted(base="sha256:" + "c" * 64)) == {"image-base"}
-    assert rules(image(), Wanted(base=BASE_DIGEST, base_layers=("sha256:" + "d" * 64,))) == {"image-base"}
+    facts = image()
+    assert rules(facts, Wanted(bases=("sha256:" + "c" * 64,), base_layers=layers(facts))) == {"image-base"}
+    assert rules(facts, Wanted(bases=(BASE_DIGEST,), base_layers=("sha256:" + "d" * 64,))) == {"image-base"}
+
+
+def test_a_base_that_is_only_said(image: Inspect) -> None:
+    (finding,) = image_findings(image(), Wanted(bases=(BASE_DIGEST,)))
+    assert finding.rule == "image-base"
+    assert "is only what it says" in finding.message
+    assert "base=oci:PATH" in finding.remedy
 
 
 # -- the others ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("user", ["", "root", "0", "0:0", "nobody-here", "root:root"])
+@pytest.mark.parametrize("user", ["", "root", "0", "0:0", "nobody-here", "root:root", "²", "9" * 5000])
 def test_an_image_that_runs_as_root(image: Inspect, user: str) -> None:
     assert rules(image(config={"User": user})) == {"image-user"}
 
@@ -132,7 +154,8 @@ def test_no_ptxas_for_triton(image: Inspect, files: Mapping[str, Node | None], c
 
 
 def test_triton_without_the_compiler_that_it_calls(image: Inspect) -> None:
-    record = Node(b"triton/__init__.py,,\nt-1.dist-info/RECORD,,\n")
+    empty = base64.urlsafe_b64encode(hashlib.sha256(b"").digest()).rstrip(b"=")
+    record = Node(b"triton/__init__.py,sha256=" + empty + b",0\nt-1.dist-info/RECORD,,\n")
     triton = {f"{SITE}/triton/__init__.py": Node(b""), f"{SITE}/t-1.dist-info/RECORD": record}
     gcc, header = {"usr/bin/gcc": Node(ELF, 0o755)}, {"usr/include/python3.12/Python.h": Node(b"")}
     assert rules(image(triton)) == {"image-compiler"}
@@ -146,6 +169,12 @@ def test_what_starts_it_and_what_watches_it(image: Inspect) -> None:
     assert rules(image({"opt/spark/bin/entrypoint": Node(b"x")})) == {"image-entrypoint"}
     assert rules(image(config={"Healthcheck": None})) == {"image-health"}
     assert rules(image(config={"Healthcheck": {"Test": ["NONE"]}})) == {"image-health"}
+
+
+@pytest.mark.parametrize("name", ["LD_AUDIT", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP"])
+def test_a_variable_that_brings_code(image: Inspect, name: str) -> None:
+    env = [f"{name}=/x", "PATH=/usr/bin", "TRITON_PTXAS_PATH=/opt/spark/bin/ptxas"]
+    assert rules(image(config={"Env": env})) == {"image-preload"}
 
 
 def test_what_is_loaded_before_all_else(image: Inspect) -> None:

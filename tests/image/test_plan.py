@@ -30,16 +30,16 @@ from builder.errors import (
     WheelError,
 )
 from builder.image.base import bring, look_over
-from builder.image.container import containerfile, environment, healthcheck, steps
+from builder.image.container import containerfile, healthcheck, steps
 from builder.image.lock import files_in
 from builder.image.needs import Project, hold_together, project_of, unmet
-from builder.image.places import EPOCH, LAYERS, Python
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.image.tools import NAMES, Job, commands, find_tool, leavings
 from builder.image.verbs import run_verb
 from builder.model import ImagePin
 from builder.recipe import load, read_lock
 from builder.run import Completed
+from builder.verify.image.places import EPOCH, LAYERS, Python, environment
 from tests.image.conftest import ELF
 from tests.image.layouts import FOLDER, Node, Picture, layer_tar, write_layout
 from tests.publish.wheels import AARCH64, build_wheel
@@ -179,9 +179,11 @@ def test_the_containerfile_is_what_every_tool_accepts() -> None:
     plain = containerfile(PIN, PY312, with_packages=False)
     assert "RUN " not in plain
     assert (
-        'HEALTHCHECK --interval=30s --timeout=10s --start-period=30m --retries=3 CMD ["/opt/spark/bin/health"]' in plain
+        'HEALTHCHECK --interval=30s --timeout=10s --start-period=1800s --retries=3 CMD ["/opt/spark/bin/health"]'
+        in plain
     )
-    assert len(steps()) == len(LAYERS)
+    assert len(steps(PIN, with_packages=False)) == len(LAYERS) == len(steps(PIN, with_packages=True)) - 1
+    assert "python3.12" in steps(PIN, with_packages=True)[0]
     assert healthcheck()["Test"] == ["CMD", "/opt/spark/bin/health"]
     assert environment(PIN, PY312)["LD_LIBRARY_PATH"] == ""
     assert "CUDA_HOME" not in environment(PIN, PY312)

@@ -6,11 +6,12 @@ none of them answers with the merged file system and its digests.
 
 from __future__ import annotations
 
-from builder.inspect.oci.api import inspect_image, is_reference, layers_of
+from builder.inspect.oci.api import REMOTE, inspect_image, is_reference, layers_of
 from builder.inspect.oci.contract import image_json, image_text
 from builder.inspect.oci.facts import ContainerFacts, Entry, LayerFacts, Root
 
 __all__ = [
+    "REMOTE",
     "ContainerFacts",
     "Entry",
     "LayerFacts",

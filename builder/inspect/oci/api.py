@@ -17,12 +17,13 @@ from builder.inspect.oci.layout import Found, Layout, damaged, find_image
 
 OCI: Final = "oci:"
 DOCKER: Final = "docker-archive:"
+REMOTE: Final = "docker://"
 _DAMAGE = (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError, RecursionError)
 
 
 def is_reference(word: str) -> bool:
-    """True for `oci:PATH[:TAG]` and `docker-archive:PATH`."""
-    return word.startswith((OCI, DOCKER))
+    """True for `oci:PATH[:TAG]`, `docker-archive:PATH`, and `docker://NAME@sha256:…`, which is to be pulled first."""
+    return word.startswith((OCI, DOCKER, REMOTE))
 
 
 def inspect_image(reference: str, platform: str = "linux/arm64") -> ContainerFacts:

@@ -19,6 +19,11 @@ _LIBCUDA = re.compile(r"libcuda\.so(?:\.\d+)*")
 _COMPAT = re.compile(r"(?:^|/)compat(?:/|$)")
 _CACHED = re.compile(rb"\0(/[^\0]*/libcuda\.so[^\0]*)\0")
 _DEEPEST: Final = 8
+_BRINGS: Final = (
+    *("GCONV_PATH", "LD_AUDIT", "LD_PRELOAD", "PYTHONBREAKPOINT", "PYTHONHOME", "PYTHONPATH", "PYTHONPLATLIBDIR"),
+    *("PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONWARNINGS"),
+)
+"""Variables by which the loader or Python takes code from elsewhere."""
 
 
 def search_path(image: ContainerFacts) -> dict[str, str]:
@@ -28,7 +33,7 @@ def search_path(image: ContainerFacts) -> dict[str, str]:
     for folder in image.env.get("LD_LIBRARY_PATH", "").split(":"):
         if folder:
             found.setdefault(folder, "ENV LD_LIBRARY_PATH")
-    for folder, file in _configured(image.root, "etc/ld.so.conf", 0):
+    for folder, file in _configured(image.root):
         found.setdefault(folder, f"/{file}")
     defaults = [f"/lib/{triplet}", f"/usr/lib/{triplet}"] if triplet else []
     for folder in (*defaults, "/lib", "/usr/lib", "/lib64", "/usr/lib64"):
@@ -36,19 +41,40 @@ def search_path(image: ContainerFacts) -> dict[str, str]:
     return found
 
 
-def _configured(root: Root, file: str, depth: int) -> Iterator[tuple[str, str]]:
+def _configured(root: Root) -> Iterator[tuple[str, str]]:
     """Folders of ld.so.conf and the files that it includes."""
+    for said, words in _lines(root, "etc/ld.so.conf", 0):
+        if words[0].startswith("/"):
+            yield " ".join(words), said
+
+
+def _lines(root: Root, file: str, depth: int) -> Iterator[tuple[str, list[str]]]:
+    """Each file and the words of each of its lines, an included file's after the line that includes it."""
     for raw in (root.text(file) or "").splitlines():
-        line = raw.partition("#")[0].strip()
-        if line.startswith("include ") and depth < _DEEPEST:
-            pattern = line.removeprefix("include ").strip()
-            pattern = pattern if pattern.startswith("/") else f"{file.rpartition('/')[0]}/{pattern}"
-            folder = pattern.strip("/").rpartition("/")[0]
-            for path in sorted(root.below(folder)):
-                if fnmatch.fnmatchcase(path, f"{root.real(folder)}/{pattern.rpartition('/')[2]}"):
-                    yield from _configured(root, path, depth + 1)
-        elif line.startswith("/"):
-            yield line, file
+        words = raw.partition("#")[0].split()
+        if words:
+            yield file, words
+        if words[:1] == ["include"] and depth < _DEEPEST:
+            for path in (path for pattern in words[1:] for path in _included(root, file, pattern)):
+                yield from _lines(root, path, depth + 1)
+
+
+def _unread(root: Root) -> Iterator[Finding]:
+    """Included files that the reader has not kept: what they add to the path is not known."""
+    for file, words in _lines(root, "etc/ld.so.conf", 0):
+        patterns = words[1:] if words[0] == "include" else []
+        for path in (path for pattern in patterns for path in _included(root, file, pattern)):
+            if root.text(path) is None:
+                message = f"/{file} includes it, and it is too large, or lies too far, to be read"
+                yield Finding("image-libcuda", f"/{path}", message, "keep the loader's settings in /etc/ld.so.conf.d")
+
+
+def _included(root: Root, file: str, pattern: str) -> Iterator[str]:
+    """The files that a pattern names, which may be relative to the file that it stands in."""
+    pattern = pattern if pattern.startswith("/") else f"{file.rpartition('/')[0]}/{pattern}"
+    folder = pattern.strip("/").rpartition("/")[0]
+    wanted = f"{root.real(folder)}/{pattern.rpartition('/')[2]}"
+    return iter(sorted(path for path in root.below(folder) if fnmatch.fnmatchcase(path, wanted)))
 
 
 def loader_findings(image: ContainerFacts) -> Iterator[Finding]:
@@ -64,6 +90,7 @@ def loader_findings(image: ContainerFacts) -> Iterator[Finding]:
     for path in _cached(image.root):
         if path.removeprefix("/") not in seen:
             yield _stub(path.removeprefix("/"), "etc/ld.so.cache")
+    yield from _unread(image.root)
     yield from _preloads(image)
 
 
@@ -83,9 +110,10 @@ def _cached(root: Root) -> Iterator[str]:
 
 def _preloads(image: ContainerFacts) -> Iterator[Finding]:
     listed = (image.root.text("etc/ld.so.preload") or "").strip()
-    for where, value in (("ENV LD_PRELOAD", image.env.get("LD_PRELOAD", "")), ("etc/ld.so.preload", listed)):
+    named = [(f"ENV {name}", image.env.get(name, "")) for name in _BRINGS]
+    for where, value in (*named, ("etc/ld.so.preload", listed)):
         if value:
-            message = f"every program of the image loads {value} before all else"
+            message = f"programs of the image load what {value} names, before or instead of what is installed"
             yield Finding("image-preload", where, message, "take it out of the base or the Containerfile")
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from builder.inspect.oci import ContainerFacts, Entry
 from builder.model import Finding
 from builder.verify.image.loader import loader_findings
+from builder.verify.image.own import Own, own_findings
 from builder.verify.image.wheels import Installed, wheel_findings
 
 BASE_DIGEST: Final = "org.opencontainers.image.base.digest"
@@ -17,6 +18,7 @@ BASE_NAME: Final = "org.opencontainers.image.base.name"
 
 _MACHINES: Final = {"arm64": 0xB7, "amd64": 0x3E}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _EXECUTABLE: Final = 0o111
 _TRITON: Final = "/site-packages/triton/__init__.py"
 
@@ -25,15 +27,16 @@ _TRITON: Final = "/site-packages/triton/__init__.py"
 class Wanted:
     """What is asked of an image. Empty fields ask nothing.
 
-    `base` is the digest it must stand on and `base_layers` that base's diff_ids; `labels` must be there
-    with these values; `wheels` must be installed, byte for byte.
+    It must name one of the digests `bases` as what it stands on, and begin with `base_layers`, that base's diff_ids;
+    `labels` must be there with these values; `wheels` must be installed, byte for byte, and with `own` nothing else.
     """
 
     architecture: str = "arm64"
-    base: str = ""
+    bases: tuple[str, ...] = ()
     base_layers: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     wheels: tuple[Installed, ...] = ()
+    own: Own | None = None
 
 
 def image_findings(image: ContainerFacts, wanted: Wanted) -> tuple[Finding, ...]:
@@ -49,6 +52,7 @@ def image_findings(image: ContainerFacts, wanted: Wanted) -> tuple[Finding, ...]
         *_writable(image),
         *_labels(image, wanted),
         *wheel_findings(image, wanted.wheels),
+        *(own_findings(image, wanted.own, wanted.wheels, wanted.base_layers) if wanted.own else ()),
     )
 
 
@@ -93,9 +97,13 @@ def _base(image: ContainerFacts, wanted: Wanted) -> Iterator[Finding]:
             f"it does not say by digest what it stands on: {BASE_DIGEST} is {said or 'not there'}",
             "pin the base as NAME@sha256:… and build again; a tag says something else tomorrow",
         )
-    elif wanted.base and said != wanted.base:
-        message = f"it stands on {said}, the recipe pins {wanted.base}"
+    elif wanted.bases and said not in wanted.bases:
+        message = f"it says that it stands on {said}, expected {' or '.join(wanted.bases)}"
         yield Finding("image-base", image.reference, message, "build it on the pinned base, or give base= to verify")
+    elif wanted.bases and not wanted.base_layers:
+        message = f"that it stands on {said} is only what it says: the layers of that base are not known here"
+        remedy = "run image lock where the base's registry is reached, or give the base as base=oci:PATH"
+        yield Finding("image-base", image.reference, message, remedy)
     found = tuple(layer.diff_id for layer in image.layers)
     if wanted.base_layers and found[: len(wanted.base_layers)] != wanted.base_layers:
         message = "its first layers are not those of the base that it names"
@@ -104,7 +112,7 @@ def _base(image: ContainerFacts, wanted: Wanted) -> Iterator[Finding]:
 
 def _user(image: ContainerFacts) -> Iterator[Finding]:
     name = image.user.partition(":")[0]
-    number = name if name.isdigit() else _numbers(image).get(name, "")
+    number = name if _NUMBER.fullmatch(name) else _numbers(image).get(name, "")
     if not number or int(number) == 0:
         known = "" if number or not name else f": {name} is not in /etc/passwd"
         yield Finding(
@@ -117,7 +125,7 @@ def _user(image: ContainerFacts) -> Iterator[Finding]:
 
 def _numbers(image: ContainerFacts) -> dict[str, str]:
     rows = (line.split(":") for line in (image.root.text("etc/passwd") or "").splitlines())
-    return {row[0]: row[2] for row in rows if len(row) > 2 and row[2].isdigit()}
+    return {row[0]: row[2] for row in rows if len(row) > 2 and _NUMBER.fullmatch(row[2])}
 
 
 def _ptxas(image: ContainerFacts) -> Iterator[Finding]:

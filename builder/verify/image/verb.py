@@ -1,4 +1,4 @@
-"""`verify oci:PATH [recipe=NAME] [wheels=FOLDER] [base=oci:PATH|sha256:…]`: judge an image."""
+"""`verify oci:PATH [recipe=NAME] [wheels=FOLDER] [base=oci:PATH|sha256:…] [lock=FILE] [python=3.12]`: an image."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from builder.context import Context
 from builder.errors import UsageError
-from builder.inspect.oci import ContainerFacts, image_text, inspect_image
+from builder.fetch import fetch_all
+from builder.inspect.oci import ContainerFacts, image_text
 from builder.model import Finding, Recipe
 from builder.recipe import load
+from builder.verify.check import told
+from builder.verify.image.remote import inspect_anywhere
 from builder.verify.image.rules import Wanted, image_findings
-from builder.verify.image.wheels import installed_of
+from builder.verify.image.wanted import judged_by, of_recipe, wanted_for
 
 VERSION = 1
-OPTIONS = ("image", "recipe", "wheels", "base", "out", "store")
-ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
-LABEL = "io.github.spark-wheels"
-"""What the names of our own labels begin with."""
+OPTIONS = ("image", "recipe", "wheels", "base", "lock", "python", "out", "store")
 
 JudgeWheels = Callable[[Sequence[Path]], tuple[list[dict[str, Any]], str, bool]]
 """Verify wheels by the same recipe: documents, text, and whether all are good."""
@@ -30,7 +30,7 @@ def run_image_verb(
     """Judge images; with a recipe, also the wheels that they must hold.
 
     Raises UsageError for unknown options or a recipe without wheels to compare with, InspectError for an image that
-    cannot be read.
+    cannot be read, FetchError when a locked wheel to compare with cannot be had.
     """
     for name in options:
         if name not in OPTIONS:
@@ -40,11 +40,11 @@ def run_image_verb(
     recipe = load(options["recipe"], root) if "recipe" in options else None
     paths = _wheels(recipe, options) if recipe else ()
     documents, said, good = judge_wheels(paths) if paths else ([], "", True)
-    wanted = wanted_of(recipe, options, tuple(paths))
+    wanted = _wanted(recipe, options, paths, context, root)
     judged = []
     for reference in references:
         with context.report.step(f"read {reference}"):
-            image = inspect_image(reference, f"linux/{wanted.architecture}")
+            image = inspect_anywhere(reference, wanted.architecture, context)
         judged.append((image, image_findings(image, wanted)))
     good = good and not any(findings for _, findings in judged)
     text = "\n".join([*(line for line in (said,) if line), *(_text(image, found) for image, found in judged)])
@@ -52,18 +52,16 @@ def run_image_verb(
     return {"version": VERSION, "good": good, "files": documents, "images": images}, text, good
 
 
-def wanted_of(recipe: Recipe | None, options: Mapping[str, str], wheels: tuple[Path, ...]) -> Wanted:
-    """What the recipe asks of an image with these wheels; the base as `base=` says, else as the recipe pins it."""
-    architecture = "arm64" if recipe is None else ARCHITECTURES[recipe.target.machine]
-    base = options.get("base", "")
-    layers: tuple[str, ...] = ()
-    if base.startswith("oci:"):
-        facts = inspect_image(base, f"linux/{architecture}")
-        base, layers = facts.digest, tuple(layer.diff_id for layer in facts.layers)
-    elif not base and recipe is not None and recipe.image is not None:
-        base = recipe.image.base.rpartition("@")[2]
-    labels = {} if recipe is None else {f"{LABEL}.recipe": recipe.name, f"{LABEL}.recipe.digest": recipe.digest}
-    return Wanted(architecture, base, layers, labels, tuple(installed_of(path) for path in wheels))
+def _wanted(
+    recipe: Recipe | None, options: Mapping[str, str], wheels: Sequence[Path], context: Context, root: Path
+) -> Wanted:
+    """What the recipe asks; what its wheels need is fetched, where the store lacks it, to be compared with."""
+    if recipe is None or recipe.image is None:
+        return judged_by(recipe, options, context.store)
+    contents, base = of_recipe(recipe, recipe.image, options, root, wheels, context.store)
+    with context.report.step("fetch what the wheels need"):
+        fetch_all([contents.compiler, *contents.files], context.store, context.report)
+    return wanted_for(contents, base, context.store, with_packages=bool(recipe.image.packages))
 
 
 def _wheels(recipe: Recipe, options: Mapping[str, str]) -> Sequence[Path]:
@@ -88,5 +86,4 @@ def _text(image: ContainerFacts, findings: tuple[Finding, ...]) -> str:
     count = len(findings)
     verdict = "good" if not findings else f"{count} finding{'s' * (count != 1)}"
     lines = [f"{image_text(image)}", f"{image.reference}: {verdict}"]
-    lines += [f"  - {f.rule}: {f.where}: {f.message}\n      {f.remedy}" for f in findings]
-    return "\n".join(lines)
+    return "\n".join([*lines, *([told(findings)] if findings else [])])

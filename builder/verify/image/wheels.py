@@ -17,20 +17,28 @@ from builder.errors import ArchiveError, InspectError
 from builder.inspect.oci import ContainerFacts, Root
 from builder.inspect.oci.contract import record_lines
 from builder.model import Finding
+from builder.verify.image.landing import landed
+from builder.verify.image.places import Python
 
 _SITE = re.compile(r"(?P<site>.*/site-packages)/(?P<info>[^/]+\.dist-info)/RECORD")
 _REWRITTEN = re.compile(r"[^/]+\.dist-info/(?:RECORD|INSTALLER|REQUESTED|direct_url\.json)")
 _SHOWN: Final = 3
+_REMEDY: Final = "build the image again; change wheels, never images"
+_NEWEST: Final = Python("3.12")
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A wheel as the image must have it: what it is called, and its RECORD (path → `sha256=…`, size)."""
+    """A wheel as the image must have it: what it is called, and where its files land (path → `sha256=…`, size).
+
+    Paths are relative to site-packages. Where wheels bring different files of one path, `ours` decides.
+    """
 
     name: str
     version: str
     filename: str
     lines: Mapping[str, tuple[str, str]]
+    ours: bool = True
 
     @property
     def info(self) -> str:
@@ -38,20 +46,23 @@ class Installed:
         return next(path.partition("/")[0] for path in self.lines if path.partition("/")[0].endswith(".dist-info"))
 
 
-def installed_of(path: Path) -> Installed:
-    """Read a wheel's RECORD. Raises InspectError when it has none."""
+def installed_of(path: Path, filename: str = "", python: Python = _NEWEST, *, ours: bool = True) -> Installed:
+    """Read where a wheel's files land; `filename` where the file itself is called otherwise.
+
+    Raises InspectError when it has no RECORD.
+    """
     try:
-        name, version, _, _ = parse_wheel_filename(path.name)
+        name, version, _, _ = parse_wheel_filename(filename or path.name)
         with open_wheel(path) as archive:
             record = in_dist_info(archive, "RECORD")
             if record is None:
                 raise ValueError("it has none")
-            lines = record_lines(record.decode())
-    except (ArchiveError, ValueError) as error:
+            lines = landed(archive, record_lines(record.decode()), name, python)
+    except (ArchiveError, ValueError, KeyError) as error:
         raise InspectError(
-            f"this wheel has no readable RECORD ({getattr(error, 'what', error)})", where=str(path)
+            f"this wheel has no readable RECORD ({getattr(error, 'what', error)})", where=filename or str(path)
         ) from error
-    return Installed(name, str(version), path.name, lines)
+    return Installed(name, str(version), filename or path.name, lines, ours)
 
 
 def wheel_findings(image: ContainerFacts, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
@@ -60,8 +71,20 @@ def wheel_findings(image: ContainerFacts, wheels: tuple[Installed, ...]) -> Iter
     for site, folders in records.items():
         yield from _against_record(image.root, site, folders)
         yield from _strays(image.root, site, folders)
+    said = stated(wheels)
     for wheel in wheels:
-        yield from _against_wheel(image.root, records, wheel)
+        yield from _against_wheel(image.root, records, wheel, said)
+
+
+def stated(wheels: tuple[Installed, ...]) -> dict[str, set[str]]:
+    """Path → the digests of which it must have one: of wheels that share a path, ours decide."""
+    said: dict[str, set[str]] = {}
+    own = {path for wheel in wheels if wheel.ours for path in wheel.lines}
+    for wheel in wheels:
+        for path, (digest, _) in wheel.lines.items():
+            if wheel.ours or path not in own:
+                said.setdefault(path, set()).add(digest)
+    return said
 
 
 def _records(root: Root) -> dict[str, dict[str, Mapping[str, tuple[str, str]]]]:
@@ -83,7 +106,15 @@ def _against_record(root: Root, site: str, folders: Mapping[str, Mapping[str, tu
     for info, lines in folders.items():
         wrong = [path for path in lines if not any(_same(root, f"{site}/{path}", digest) for digest in said[path])]
         if wrong:
-            yield _finding("image-record", f"{site}/{info}", wrong, "is not what its RECORD says")
+            yield finding("image-record", f"{site}/{info}", wrong, "is not what its RECORD says")
+        bare = [path for path, (digest, _) in lines.items() if not digest and path not in _bare(info)]
+        if bare:
+            yield finding("image-record", f"{site}/{info}", bare, "has no digest in RECORD")
+
+
+def _bare(info: str) -> set[str]:
+    """What RECORD cannot have a digest of: itself, and its signatures."""
+    return {f"{info}/RECORD{suffix}" for suffix in ("", ".jws", ".p7s")}
 
 
 def _strays(root: Root, site: str, folders: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Finding]:
@@ -94,11 +125,14 @@ def _strays(root: Root, site: str, folders: Mapping[str, Mapping[str, tuple[str,
         if root.entries[path].kind != "folder" and path not in known
     )
     if loose:
-        yield _finding("image-stray", site, loose, "belongs to no installed wheel")
+        yield finding("image-stray", site, loose, "belongs to no installed wheel")
 
 
 def _against_wheel(
-    root: Root, records: Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]], wheel: Installed
+    root: Root,
+    records: Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]],
+    wheel: Installed,
+    said: Mapping[str, set[str]],
 ) -> Iterator[Finding]:
     sites = [site for site, folders in records.items() if wheel.info in folders]
     if len(sites) != 1:
@@ -110,11 +144,13 @@ def _against_wheel(
         return
     wrong = [
         path
-        for path, (digest, _) in wheel.lines.items()
-        if not _REWRITTEN.fullmatch(path) and not _same(root, f"{sites[0]}/{path}", digest) and ".data/" not in path
+        for path in wheel.lines
+        if not _REWRITTEN.fullmatch(path) and not any(_same(root, f"{sites[0]}/{path}", d) for d in said[path])
     ]
     if wrong:
-        yield _finding("image-wheel", wheel.filename, wrong, "is not the verified wheel's")
+        yield finding(
+            "image-wheel", wheel.filename, wrong, f"is not the {'verified' if wheel.ours else 'locked'} wheel's"
+        )
 
 
 def _same(root: Root, path: str, digest: str) -> bool:
@@ -131,8 +167,7 @@ def _same(root: Root, path: str, digest: str) -> bool:
         return False
 
 
-def _finding(rule: str, where: str, paths: list[str], what: str) -> Finding:
+def finding(rule: str, where: str, paths: list[str], what: str, remedy: str = _REMEDY) -> Finding:
+    """One finding about many paths, the first of which are named."""
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return Finding(
-        rule, where, f"{', '.join(paths[:_SHOWN])}{more} {what}", "build the image again; change wheels, never images"
-    )
+    return Finding(rule, where, f"{', '.join(paths[:_SHOWN])}{more} {what}", remedy)

@@ -1,0 +1,112 @@
+"""What an image of ours is, beside its wheels: our programs, variables and layers, and nothing that nobody brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from builder.inspect.oci import ContainerFacts, Entry
+from builder.model import Finding
+from builder.verify.image.places import ENTRYPOINT, HEALTH, HOME, PREFIX, SBOM, USER_ID, Python
+from builder.verify.image.wheels import Installed, finding, stated
+
+_AGAIN: Final = "build the image again; change recipes and wheels, never images"
+_USERS: Final = frozenset({"etc/passwd", "etc/group"})
+_ABOVE: Final = frozenset({"etc", "opt", "home"})
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is asked: `files` path → SHA-256, `env` each variable's value, and how many `layers` are on the base's.
+
+    With `packages` there may be one layer more, of the distribution's own packages: the first on the base's.
+    """
+
+    python: Python
+    files: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    layers: int = 0
+    packages: bool = False
+
+
+def own_findings(
+    image: ContainerFacts, own: Own, wheels: tuple[Installed, ...], base: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Files, links and variables that are not ours, what nobody brought, and layers too many."""
+    changed = [path for path, sha256 in own.files.items() if _sha256(image.root.entry(path)) != sha256]
+    changed += [path for path, target in own.python.links.items() if not _points(image, path, target)]
+    if changed:
+        yield finding("image-own", PREFIX, changed, "is not as the builder and the lock have it", _AGAIN)
+    yield from _config(image, own)
+    yield from _unlocked(image, own, wheels)
+    yield from _unknown(image, own, wheels)
+    if base:
+        yield from _layers(image, own, len(base))
+
+
+def _sha256(entry: Entry | None) -> str:
+    return "" if entry is None else entry.sha256
+
+
+def _points(image: ContainerFacts, path: str, target: str) -> bool:
+    entry = image.root.entries.get(path.strip("/"))
+    return entry is not None and entry.kind == "link" and entry.target == target
+
+
+def _config(image: ContainerFacts, own: Own) -> Iterator[Finding]:
+    for name, value in own.env.items():
+        if image.env.get(name) != value:
+            message = f"it is {image.env.get(name, 'not set')!r}, expected {value!r}"
+            yield Finding("image-env", f"ENV {name}", message, _AGAIN)
+    if image.entrypoint != (ENTRYPOINT,):
+        yield Finding("image-entrypoint", "ENTRYPOINT", f"it is not {ENTRYPOINT} alone", _AGAIN)
+    if image.healthcheck != ("CMD", HEALTH):
+        yield Finding("image-health", "HEALTHCHECK", f"it does not run {HEALTH} alone", _AGAIN)
+    if image.user != USER_ID:
+        yield Finding("image-user", "USER", f"it runs as {image.user or 'root'}, expected {USER_ID}", _AGAIN)
+
+
+def _unlocked(image: ContainerFacts, own: Own, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
+    """Installed projects that are neither locked nor ours; those that lack are found with their wheels."""
+    site = own.python.site.strip("/")
+    infos = {path.removeprefix(f"{site}/").partition("/")[0] for path in image.root.below(site)}
+    known = {wheel.info for wheel in wheels}
+    more = sorted(
+        info for info in infos if info.endswith((".dist-info", ".egg-info", ".egg-link")) and info not in known
+    )
+    if more:
+        remedy = "lock what the wheels need (image lock), and build the image again"
+        yield finding("image-lock", site, more, "is neither in the image's lock nor a wheel of the recipe", remedy)
+
+
+def _unknown(image: ContainerFacts, own: Own, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
+    """Files below our folder, and the user's, that neither a wheel nor the builder brings."""
+    root, site = image.root, own.python.site
+    known = {root.real(f"{site}/{path}") for path in stated(wheels)}
+    known |= {root.real(f"{site}/{w.info}/{name}") for w in wheels for name in ("RECORD", "INSTALLER")}
+    known |= {place.strip("/") for place in (*own.files, *own.python.links, SBOM)}
+    there = (path for folder in (PREFIX, HOME) for path in root.below(folder))
+    more = sorted(path for path in there if root.entries[path].kind != "folder" and path not in known)
+    if more:
+        yield finding("image-stray", PREFIX, more, "is brought by no wheel and not by the builder", _AGAIN)
+
+
+def _layers(image: ContainerFacts, own: Own, base: int) -> Iterator[Finding]:
+    """Above base and packages nothing changes but our folder, the user's, and who the users are."""
+    first = len(image.layers) - own.layers
+    if first - base not in ({0, 1} if own.packages else {0}):
+        more = " and one of packages" if own.packages else ""
+        message = f"{len(image.layers) - base} layers lie on the base's {base}, expected {own.layers}{more}"
+        yield Finding("image-layer", image.reference, message, _AGAIN)
+        return
+    above = ((path, entry) for path, entry in image.root.entries.items() if entry.layer >= first)
+    wrong = sorted(path for path, entry in above if not _is_ours(path, entry))
+    if wrong:
+        yield finding("image-layer", f"/{wrong[0]}", wrong, "is changed by a layer that may only bring wheels", _AGAIN)
+
+
+def _is_ours(path: str, entry: Entry) -> bool:
+    if path in _USERS or f"/{path}/".startswith((f"{PREFIX}/", f"{HOME}/")):
+        return True
+    return entry.kind == "folder" and path in _ABOVE
