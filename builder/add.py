@@ -17,6 +17,7 @@ from builder.context import Context
 from builder.errors import NegativeVerdict, UsageError
 from builder.model import Finding, Package, Recipe, VerifiedWheel, Wheel
 from builder.recipe import local_version
+from builder.recipe.promise import promises
 from builder.store import sha256_of
 from builder.supply import SUFFIX
 from builder.verify import verify_wheel
@@ -35,8 +36,8 @@ def add_wheels(
     wanted = {path: _wanted(path, recipes) for place in places for path in _wheels(place)}
     statements = {path.name: _statement(path, recipe, options) for path, (recipe, _) in wanted.items()}
     wheels = [_verified(path, recipe, package, context) for path, (recipe, package) in wanted.items()]
-    promised = frozenset(pair for recipe in recipes for pair in recipe.promised)
-    return publish.publish(wheels, index, promised=promised, statements=statements)
+    offered = {(recipe.name, package.name) for recipe, package in wanted.values()}
+    return publish.publish(wheels, index, promised=promises(recipes, offered), statements=statements)
 
 
 def _wheels(place: Path) -> list[Path]:

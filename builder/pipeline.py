@@ -20,6 +20,7 @@ from builder.context import Context
 from builder.model import ExternalTree, Package, PatchedTree, Recipe, SourceTree, VerifiedWheel, Wheel
 from builder.patches import apply_series
 from builder.recipe import locked
+from builder.recipe.promise import promises
 from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
 from builder.store import atomic_write, sha256_of
 from builder.supply import SUFFIX
@@ -181,7 +182,8 @@ def publish_wheels(verified: Verified, options: Options, context: Context) -> Sh
         atomic_write(path, data)
     for stale in {*folder.glob("*.whl"), *folder.glob(f"*{SUFFIX}")} - {*files, *papers}:
         stale.unlink()
-    published = publish.publish(wheels, options.index, promised=recipe.promised, statements=statements, hold=True)
+    promised = promises([recipe], {(recipe.name, package.name) for package in recipe.packages})
+    published = publish.publish(wheels, options.index, promised=promised, statements=statements, hold=True)
     waits = f"waits for {', '.join(published.held)}" if published.held else f"{len(published.added)} added"
     context.report.note(f"index: {options.index} ({waits})")
     return Shipped(verified, folder, files, options.index, published.held)

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from packaging.utils import canonicalize_name
 
 from builder.errors import PublishError
-from builder.model import VerifiedWheel
+from builder.model import Promise, VerifiedWheel
 from builder.publish import pages
 from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer
 from builder.publish.shelf import FolderShelf, Kept, Shelf
@@ -51,17 +51,16 @@ def publish(
     wheels: Sequence[VerifiedWheel],
     index: Path | str | Shelf,
     *,
-    promised: frozenset[tuple[str, str]] = frozenset(),
+    promised: frozenset[Promise] = frozenset(),
     statements: Mapping[str, bytes] = MappingProxyType({}),
     now: datetime | None = None,
     hold: bool = False,
 ) -> Published:
     """Add wheels to the index; the same bytes again change nothing and write nothing.
 
-    `promised` names (project, platform) pairs, such as ("vllm", "linux-aarch64"), that must all
-    be there at every version offered. `statements` are provenance statements by file name; the first
-    that comes with a wheel stays. `now` is the upload time of new files. With `hold`, wheels whose companions are
-    missing wait outside instead of being refused.
+    `promised` are wheels that must be there when something new comes. `statements` are provenance statements by
+    file name; the first that comes with a wheel stays. `now` is the upload time of new files. With `hold`, wheels
+    whose companions are missing wait outside instead of being refused.
 
     Raises PublishError before anything is written for a wheel that cannot be read, for a file name that the
     index has with other bytes, for a promise that is not kept, and for a statement of another wheel. When another
@@ -131,13 +130,17 @@ def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> No
 
 
 def missing_companions(
-    offers: Sequence[Offer], before: Mapping[str, Project], promised: frozenset[tuple[str, str]]
+    offers: Sequence[Offer], before: Mapping[str, Project], promised: Collection[Promise]
 ) -> tuple[str, ...]:
-    """Every promised platform at every version offered that neither the index nor the offers have."""
+    """Every promised wheel that neither the index nor the offers have; none when the index has all offers already."""
+    there = {file.filename for project in before.values() for file in project.files}
+    if all(offer.file.filename in there for offer in offers):
+        return ()
+    wanted = ((canonicalize_name(each.project), each.platform, each.version) for each in sorted(promised))
     return tuple(
         f"{name} {version} for {platform}".replace("  ", " ")
-        for name, platform in sorted((canonicalize_name(name), platform) for name, platform in promised)
-        for version in _versions_at_stake(name, offers)
+        for name, platform, exact in wanted
+        for version in ([exact] if exact else _versions_at_stake(name, offers))
         if not _has(name, version, platform, offers, before[name])
     )
 
@@ -153,8 +156,8 @@ def refuse_broken_promises(missing: Sequence[str]) -> None:
         )
 
 
-def _names(offers: Iterable[Offer], promised: Iterable[tuple[str, str]]) -> list[str]:
-    return sorted({offer.project for offer in offers} | {canonicalize_name(name) for name, _ in promised})
+def _names(offers: Iterable[Offer], promised: Iterable[Promise]) -> list[str]:
+    return sorted({offer.project for offer in offers} | {canonicalize_name(each.project) for each in promised})
 
 
 def _versions_at_stake(name: str, offers: Iterable[Offer]) -> list[str]:

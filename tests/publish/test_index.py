@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import PublishError, StoreError
+from builder.model import Promise
 from builder.publish import publish
 from builder.publish.entry import IndexFile
 from tests.publish.conftest import MakeWheel
@@ -118,7 +119,7 @@ def test_one_call_cannot_bring_two_files_of_one_name(tmp_path: Path, make_wheel:
     assert not (tmp_path / "index").exists()
 
 
-PROMISE = frozenset({("spark_kernels", "linux-aarch64"), ("spark-kernels", "linux-x86_64")})
+PROMISE = frozenset({Promise("spark_kernels", "linux-aarch64"), Promise("spark-kernels", "linux-x86_64")})
 
 
 def test_one_of_two_promised_platforms_is_refused(tmp_path: Path, make_wheel: MakeWheel) -> None:
@@ -140,9 +141,25 @@ def test_a_build_of_one_platform_waits_for_the_other(tmp_path: Path, make_wheel:
     assert (both.held, len(both.added)) == ((), 2)
 
 
+def test_a_promised_version_is_no_other_one(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    index, promised = tmp_path / "index", frozenset({Promise("cache", "linux-aarch64", "2.0+b")})
+    publish([make_wheel("cache", "1.0"), make_wheel("cache", "2.0+a")], index)
+    with pytest.raises(PublishError, match="promises 1 wheel more") as caught:
+        publish([make_wheel()], index, promised=promised)
+    assert caught.value.where == "cache 2.0+b for linux-aarch64"
+    publish([make_wheel("cache", "2.0+b")], index)
+    assert len(publish([make_wheel()], index, promised=promised).added) == 1
+
+
+def test_what_is_there_already_is_held_back_by_no_promise(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    publish([make_wheel()], tmp_path / "index")
+    done = publish([make_wheel()], tmp_path / "index", promised=PROMISE)
+    assert (done.unchanged, done.held) == ((make_wheel().wheel.path.name,), ())
+
+
 def test_a_promised_project_that_never_came_is_refused(tmp_path: Path, make_wheel: MakeWheel) -> None:
     with pytest.raises(PublishError, match="missing") as caught:
-        publish([make_wheel()], tmp_path / "index", promised=frozenset({("cache", "linux-aarch64")}))
+        publish([make_wheel()], tmp_path / "index", promised=frozenset({Promise("cache", "linux-aarch64")}))
     assert caught.value.where == "cache for linux-aarch64"
     assert not (tmp_path / "index").exists()
 
@@ -150,7 +167,7 @@ def test_a_promised_project_that_never_came_is_refused(tmp_path: Path, make_whee
 def test_a_promise_is_kept_by_what_is_there_and_by_pure_wheels(tmp_path: Path, make_wheel: MakeWheel) -> None:
     index = tmp_path / "index"
     publish([make_wheel(version="1.0"), make_wheel("pure", "3", "py3-none-any")], index)
-    promised = PROMISE | {("pure", "linux-aarch64"), ("pure", "linux-x86_64")}
+    promised = PROMISE | {Promise("pure", "linux-aarch64"), Promise("pure", "linux-x86_64")}
     done = publish([make_wheel(version="1.0", tag=X86_64)], index, promised=promised)
     assert len(done.added) == 1
 

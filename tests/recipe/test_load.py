@@ -54,13 +54,10 @@ def noted(*changes: tuple[str, str]) -> str:
     return f"{COMPONENTS}\n{text}"
 
 
-def test_promised_platforms_are_the_targets_and_those_named(root: Path, write: Write) -> None:
-    names = {"flashinfer-python", "flashinfer-jit-cache", "vllm"}
-    alone, both = load("good", root), '"linux-aarch64"\nplatforms = ["linux-x86_64"]'
-    assert alone.promised == {(name, "linux-aarch64") for name in names}
-    write("both", ('"linux-aarch64"', both))
-    assert load("both", root).promised == alone.promised | {(name, "linux-x86_64") for name in names}
-    assert dataclasses.replace(load("both", root), platforms=()).promised == alone.promised
+def test_other_platforms_are_read(root: Path, write: Write) -> None:
+    write("both", ('"linux-aarch64"', '"linux-aarch64"\nplatforms = ["linux-x86_64"]'))
+    assert load("both", root).platforms == ("linux-x86_64",)
+    assert load("good", root).platforms == ()
 
 
 def test_what_upstream_has_superseded_is_read(root: Path, write: Write) -> None:

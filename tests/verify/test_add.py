@@ -14,6 +14,7 @@ from builder.context import Context
 from builder.errors import NegativeVerdict, PublishError, UsageError
 from builder.model import Recipe, Verdict, VerifiedWheel, Wheel
 from builder.publish import publish, statements
+from builder.recipe import local_version
 from builder.supply import SUFFIX, Run
 from tests.publish.reader import listed
 from tests.publish.wheels import build_wheel, verified
@@ -33,7 +34,8 @@ def index(tmp_path: Path) -> Path:
 def vllm(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel of aeon7 with its statement; the index has the others. What verify finds in it is tested elsewhere."""
     for name in ("flashinfer-python", "flashinfer-jit-cache"):
-        other = build_wheel(tmp_path / "others", name, "0.6.8", "py3-none-any", payload=b"", requires_python=">=3.8")
+        version = local_version(aeon7(), aeon7().package(name))
+        other = build_wheel(tmp_path / "others", name, version, "py3-none-any", payload=b"", requires_python=">=3.8")
         publish([verified(other)], index)
     path = make_vllm(tmp_path / "out")
     paper(path).write_bytes(statements([verified(path)], aeon7(), ROOT, Run(builder=WHO))[path.name])
@@ -72,6 +74,13 @@ def test_one_platform_of_two_stays_out(make_wheel: MakeWheel, recipe: Recipe, co
         add_wheels([make_wheel()], [both], {}, context, str(index))
     assert caught.value.where == "demo 1.0 for linux-aarch64"
     assert not index.exists()
+
+
+def test_a_recipes_other_wheels_must_be_there_in_its_versions(vllm: Path, context: Context, tmp_path: Path) -> None:
+    version = local_version(aeon7(), aeon7().package("flashinfer-python"))
+    with pytest.raises(PublishError, match="promises 2 wheels more") as caught:
+        add_wheels([vllm.parent], [aeon7()], {}, context, str(tmp_path / "fresh"))
+    assert f"flashinfer-python {version} for linux-aarch64" in caught.value.where
 
 
 def test_the_statement_beside_a_wheel_comes_with_it(vllm: Path, context: Context, index: Path) -> None:
