@@ -33,6 +33,9 @@ def add_wheels(
     `options` are those of the signature: identity, issuer, trust. Raises UsageError for a place without wheels and a
     wheel of none of the recipes, NegativeVerdict for a wheel or statement that does not hold, PublishError.
     """
+    lone = [name for name in ("issuer", "trust") if name in options and "identity" not in options]
+    if lone:
+        raise UsageError(f"{lone[0]}= without identity=", expected="identity=WHO, as the certificate names the signer")
     wanted = {path: _wanted(path, recipes) for place in places for path in _wheels(place)}
     statements = {path.name: _statement(path, recipe, options) for path, (recipe, _) in wanted.items()}
     wheels = [_verified(path, recipe, package, context) for path, (recipe, package) in wanted.items()]

@@ -58,9 +58,9 @@ def _files(folder: Path) -> Sequence[Path]:
 def _stands(document: Mapping[str, Any]) -> bool:
     folder, wheels = Path(document["folder"]), document["wheels"]
     places = [(folder / wheel["file"], wheel["size"]) for wheel in wheels]
-    return all(path.is_file() and path.stat().st_size == size for path, size in places) and (
-        bool(document.get("held")) or _offered(document["index"], wheels)
-    )
+    waits = bool(document.get("held"))  # until somebody has brought all of them
+    whole = all(path.is_file() and path.stat().st_size == size for path, size in places)
+    return whole and waits is not _offered(document["index"], wheels)
 
 
 def _offered(index: str, wheels: Sequence[Mapping[str, Any]]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builder.commands import _summary
 from builder.context import Context
 from builder.errors import PatchError
 from builder.git import Objects
@@ -66,6 +67,22 @@ def test_a_commit_with_a_tree_of_its_own_needs_no_second_result_pin(
     patched = apply_patches(sourced, options(tmp_path), context)
     assert patched.trees["some"].tree == upstream[2]
     assert Objects(patched.trees["some"].git_dir).files(upstream[2]).keys() == {"a.py"}
+
+
+def test_a_build_that_waits_says_for_what_and_how_to_go_on() -> None:
+    document = {
+        "recipe": "arm",
+        "target": {"platform": "linux-aarch64", "cuda_arch": ["12.1a"]},
+        "wheels": [],
+        "folder": "/out/arm/wheels",
+        "index": "/out/index",
+        "held": ["vllm 0.20.0 for linux-x86_64"],
+    }
+    text = _summary(document, nothing_to_do=True)
+    assert "unchanged until it can have vllm 0.20.0 for linux-x86_64 too" in text
+    assert "publish add /out/arm/wheels FOLDER recipe=arm,NAME index=/out/index" in text
+    assert "http.server" not in text
+    assert "http.server" in _summary(document | {"held": []}, nothing_to_do=True)
 
 
 @pytest.mark.parametrize("platforms", [(), ("linux-x86_64",)])

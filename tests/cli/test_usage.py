@@ -41,6 +41,10 @@ WRONG = [
     (("inspect",), "inspect what?"),
     (("inspect", "level=deep", "x"), "level=deep is unknown"),
     (("verify", "x.whl"), "say what to hold it against"),
+    (("publish", "add"), "publish add with no words"),
+    (("publish", "add", "x"), "which recipe?"),
+    (("publish", "add", "no-such-folder", "recipe=smoke"), "there are no wheels in no-such-folder"),
+    (("publish", "add", "x", "recipe=smoke", "trust=y"), "trust= without identity="),
     (("patches", "sttus", "recipe=smoke"), "patches has no verb 'sttus'"),
 ]
 

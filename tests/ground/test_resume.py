@@ -116,8 +116,10 @@ def test_an_index_that_cannot_be_asked_is_no_reason_to_do_nothing(
 
 
 def test_wheels_that_wait_for_others_are_not_looked_for(tmp_path: Path, built: dict[str, object]) -> None:
+    held = {"held": ["some-name 1.0 for linux-x86_64"]}
+    assert _earlier(tmp_path, built | held) is None  # they have come meanwhile
     (tmp_path / "index/simple/some-name/index.json").unlink()
-    assert _earlier(tmp_path, built | {"held": ["some-name 1.0 for linux-x86_64"]}) is not None
+    assert _earlier(tmp_path, built | held) is not None
 
 
 @pytest.mark.parametrize("lost", ["wheels/a.whl", "index/simple/index.html", "index/simple/some-name/index.json"])
