@@ -67,22 +67,22 @@ def unresolved(found: ObjectFacts, objects: Sequence[ObjectFacts], shelf: Shelf)
     """The names that no library defines which the loader reaches from here: DT_NEEDED, whatever that needs, and so on.
 
     A name that only some other library of the pinned wheels has is left: the loader does not look there. What
-    `known.toml` says to be loaded before, for all to see, is reached as well. Small libraries are read first, and
-    none once nothing is left.
+    `known.toml` says to be loaded before, for all to see, is reached as well. Its own and small libraries are read
+    first, and none once nothing is left.
     """
     left = _open(found)
     own = {name: other for other in objects if other is not found for name in _called(other)}
-    seen, ways = set[str](), list[tuple[int, str]]()
+    seen, ways = set[str](), list[tuple[bool, int, str]]()
 
-    def reach(names: Iterable[str]) -> None:
+    def reach(names: Iterable[str], *, far: bool = True) -> None:
         for name in set(names) - seen - knowledge().system:
             seen.add(name)
-            heappush(ways, (0 if name in own else shelf.sizes().get(name, 0), name))
+            heappush(ways, (far and name not in own, 0 if name in own else shelf.sizes().get(name, 0), name))
 
     if left:
-        reach([*found.elf.needed, *_before(found)])
+        reach([*found.elf.needed, *_before(found)], far=False)
     while ways and left:
-        _, name = heappop(ways)
+        _, _, name = heappop(ways)
         if name in knowledge().driver:
             left -= {symbol for symbol in left if _DRIVER.fullmatch(symbol)}
         elif name in own:

@@ -268,6 +268,22 @@ def test_libraries_are_read_once_and_only_while_a_name_is_open(
     assert zzz == Provider(frozenset({"answer"}))
 
 
+def test_what_a_library_needs_is_read_after_those_that_are_asked_for(context: Context, tmp_path: Path) -> None:
+    names = {"liba__so": "cudart12.so", "libcudart__so__12": "nothing.so", "libbig__so": "libcudart.so.13"}
+    (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
+    asking = replace(launch, elf=replace(launch.elf, needed=("liba.so", "libbig.so")))
+    kept = pinned_as(context, tmp_path, **names)
+    sizes = {library.name: library.size for library in libraries_of(kept[0], context)}
+    shelf, order = shelf_of(kept, context), list[str]()
+
+    def read(name: str) -> Provider:
+        order.append(name)
+        return shelf.read(name)
+
+    assert unresolved(asking, [asking], Shelf(lambda: sizes | {"libbig.so": 1 << 30}, read)) == set()
+    assert order == ["liba.so", "libbig.so"]
+
+
 def test_no_pinned_wheel_is_looked_at_for_a_wheel_without_objects(
     make_wheel: MakeWheel, wanted: Expectations, context: Context
 ) -> None:
