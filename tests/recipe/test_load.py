@@ -71,6 +71,7 @@ def test_what_upstream_has_superseded_is_read(root: Path, write: Write) -> None:
 
 
 BAD_ARCHS = '[[verify.archs]]\npackage = "vllm"\nobject = "*"\narchs = ["12.1x"]\n[[verify.instructions]]'
+STRAY_ARCHS = BAD_ARCHS.replace("12.1x", "12.1a").replace('"vllm"', '"vlm"')
 FAULTS = [
     (COMPONENTS, noted(("optional-import", "Optional Import")), "'Optional Import' is not lower-case words joined by"),
     (COMPONENTS, noted(('["x.py: exists"]', "[]")), "superseded[0].probe: must not be empty"),
@@ -122,6 +123,7 @@ FAULTS = [
     ('name = "vllm"', 'name = "VLLM"', "[[package]] VLLM: name: 'VLLM' is not a normalised project name"),
     ('needs = "OMMA"', 'needs = "OMA"', "'OMA' is no instruction known here, did you mean 'OMMA'?"),
     ("[[verify.instructions]]", "[[verify.instruction]]", "[verify]: unknown key 'instruction', did you mean"),
+    ("[[verify.instructions]]", STRAY_ARCHS, "[[verify.archs]]: package: no [[package]] is named 'vlm', did you mean"),
     ("[[verify.instructions]]", BAD_ARCHS, "'12.1x' is not a compute capability such as 12.1a"),
     ("components = [", "components = 7 #", "components: must be an array, not integer 7"),
 ]
