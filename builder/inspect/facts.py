@@ -15,7 +15,7 @@ Level = Literal["arch", "sass", "all"]
 """How much is read: headers, every machine instruction, or every PTX text besides.
 
 At "sass", PTX that has machine code of its own architecture in its container is not unpacked: one run of nvcc made
-both, and the facts are those of the machine code. benchmarks/agreement.py holds the two against each other.
+both, and the facts are those of the machine code. benchmarks/agreement.py --twins holds the two against each other.
 """
 
 CLASSES: tuple[str, ...] = (

@@ -37,7 +37,7 @@ _STATEMENT = re.compile(rb"(?:^|[;{])[^\S\n]*([a-z][\w.:]*)", re.MULTILINE)
 _IDLE = re.compile(rb"(?:ld\.param|mov|cvta|ret|exit|griddepcontrol)\b")
 _FUNCTION = re.compile(rb"\.func\s*(?:\([^)]*\)\s*)?([\w$%]+)")
 _CALL = re.compile(rb"call(?:\.uni)?\s*(?:\([^()]*\)\s*,\s*)?([\w$%]+)")
-_SMALL, _LONGEST, _MOST_CALLS = 4096, 1 << 16, 1 << 20
+_SMALL, _LONGEST, _MOST_CALLS = 4096, 1 << 16, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
