@@ -22,13 +22,19 @@ def python_headers() -> Path:
 
 def header_tree(context: Context) -> Path:
     """A copy of them in the store, with the pyconfig.h that was made for this interpreter."""
-    folder, own = python_headers(), Path(sysconfig.get_config_h_filename())
-    files = sorted(path for path in folder.rglob("*.h") if path.is_file())
-    content = {str(path.relative_to(folder)): sha256_of(path) for path in files} | {own.name: sha256_of(own)}
+    found = sources(python_headers(), sysconfig.get_config_var("MULTIARCH") or "")
+    content = {name: sha256_of(path) for name, path in found.items()}
 
     def make(tree: Path) -> None:
-        for name in content:
+        for name, path in found.items():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(own if name == own.name else folder / name, tree / name)
+            shutil.copyfile(path, tree / name)
 
     return context.store.tree(f"headers-{key_of(content)[:16]}", make)
+
+
+def sources(folder: Path, multiarch: str) -> dict[str, Path]:
+    """Each header's place by its name; `multiarch` is Debian's name of a machine, x86_64-linux-gnu."""
+    found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.h")) if path.is_file()}
+    apart = folder.parent / multiarch / folder.name / "pyconfig.h"
+    return found | ({apart.name: apart} if multiarch and apart.is_file() else {})

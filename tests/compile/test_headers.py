@@ -1,6 +1,7 @@
 """Headers: objects name them by the canonical path, and Python's serve a cross compiler. Needs a C++ compiler."""
 
 import io
+import platform
 import shutil
 import subprocess
 import sysconfig
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.compile.headers import header_tree
+from builder.compile.headers import header_tree, sources
 from builder.compile.host import AS_NAMED
 from builder.context import Context
 from builder.report import Report
@@ -47,7 +48,7 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "pyconfig.h").write_text("#include <there-linux-gnu/python3.9/pyconfig.h>\n")
     (own / "pyconfig.h").write_text("#define SIZEOF_LONG 8\n")
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(folder))
-    monkeypatch.setattr(sysconfig, "get_config_h_filename", lambda: str(own / "pyconfig.h"))
+    monkeypatch.setattr(sysconfig, "get_config_var", {"MULTIARCH": "here-linux-gnu"}.get)
     return folder
 
 
@@ -65,3 +66,18 @@ def test_debians_headers_serve_a_cross_compiler(debian: Path, tmp_path: Path) ->
     assert header_tree(context) == tree
     (debian / "Python.h").write_text("changed\n")
     assert header_tree(context) != tree
+
+
+@pytest.mark.parametrize("target", ["aarch64", "x86_64"])
+def test_this_machines_own_serve_too(tmp_path: Path, target: str) -> None:
+    """On a Debian with python3-dev and a compiler for the target."""
+    compiler = shutil.which(f"{target}-linux-gnu-g++")
+    folder = next(iter(sorted(Path("/usr/include").glob("python3.*/"))), None)
+    if compiler is None or folder is None or not (folder / "Python.h").is_file():
+        pytest.skip("no such compiler, or no python3-dev")
+    for name, path in sources(folder, f"{platform.machine()}-linux-gnu").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, tmp_path / name)
+    source = tmp_path / "x.cpp"
+    source.write_text("#include <Python.h>\nstatic_assert(sizeof(long) == SIZEOF_LONG);\n")
+    subprocess.run([compiler, "-fsyntax-only", "-std=c++17", "-I", str(tmp_path), str(source)], check=True)
