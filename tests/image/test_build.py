@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pytest
 import pytest_socket
 
 from builder.context import Context
-from builder.errors import FetchError, NegativeVerdict, PublishError, RecipeError
+from builder.errors import FetchError, NegativeVerdict, PublishError, RecipeError, RunError
 from builder.fetch import fetch
 from builder.image.base import Base, bring
 from builder.image.container import steps
@@ -31,15 +31,17 @@ from builder.image.push import push_image
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import ImagePin, LockedFile, VerifiedWheel
 from builder.recipe import load, locked
+from builder.run import Completed, run
 from builder.store import Store
 from builder.verify.image import Standing, inspect_anywhere, pinned, remote_layers, standing
-from builder.verify.image.places import Python
-from tests.image import debian_base
+from builder.verify.image.places import LAYERS, USER_LINE, Python
+from tests.image import apt_base, debian_base
 from tests.image.layouts import Node, Picture, dump, layer_tar, put, write_layout
 from tests.publish.wheels import build_wheel, verified
 
 ROOT = Path(__file__).parents[2]
 EMULATE = Path(__file__).with_name("emulate.sh")
+EMULATED = Path(__file__).with_name("emulated.sh")
 PYTHON = Python("3.11")  # Debian 12's
 ANY = "py3-none-any"
 
@@ -376,3 +378,38 @@ def test_its_ptxas_knows_the_device(image: ContainerFacts, running: Path) -> Non
 
 def test_the_health_check_says_no_where_nothing_listens(image: ContainerFacts, running: Path) -> None:
     assert emulated(running, image, image.healthcheck[1]).returncode == 1
+
+
+# -- the distribution's packages ----------------------------------------------------------------
+
+
+def test_packages_are_installed_in_a_layer_of_their_own(
+    order: Order, world: Context, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The one step that runs programs of the target, under emulation: apt and dpkg, from an archive in the base."""
+    place = tmp_path_factory.mktemp("apt")
+    apt_base.make(place / "base", Path(os.environ.get("SPARK_WHEELS_APT", place / "apt")))
+    base = bring(f"oci:{place / 'base'}", "arm64", world)
+    pin = replace(order.pin, packages=(apt_base.NAME,), snapshot="")
+    other = replace(order, pin=pin, base=base, out=tmp_path / "out", with_packages=True)
+    emulating = replace(world, run=under_emulation)
+    try:
+        image = make_image(other, "buildah", emulating)
+    except RunError as error:
+        if "binfmt_misc" in (world.logs / "buildah-0.log").read_text():
+            pytest.skip(f"no binfmt_misc in a user namespace here: {error.what}")
+        raise
+    assert len(image.layers) == len(base.facts.layers) + 1 + len(LAYERS)
+    assert image.root.entries["usr/bin/spark-test-tool"].layer == 1
+    users = (image.root.text("etc/passwd") or "").splitlines()
+    assert users[-2:] == ["tool:x:777:777::/nonexistent:/usr/sbin/nologin", USER_LINE]
+    assert f"pkg:deb/debian/{apt_base.NAME}@1.0-1?arch=arm64" in {
+        part["purl"].partition("&")[0] for part in attached_bill(image)["components"] if "purl" in part
+    }
+    again = make_image(replace(other, out=tmp_path / "again"), "buildah", emulating)
+    assert again.digest == image.digest
+
+
+def under_emulation(argv: Sequence[str | Path], **more: Any) -> Completed:  # noqa: ANN401  as the Runner takes them
+    """The real Runner, with buildah where programs for arm64 are run."""
+    return run([EMULATED, *argv] if argv[0] == "buildah" else argv, **more)
