@@ -99,7 +99,7 @@ def test_the_plan_as_a_document(here: Call, tmp_path: Path) -> None:
     assert document["toolchain"]["missing"] == document["toolchain"]["files"] > 0
     packages = {package["name"]: package for package in document["packages"]}
     assert packages["vllm"]["patches"]
-    assert packages["flashinfer-jit-cache"]["units"] == len(packages["flashinfer-jit-cache"]["components"])
+    assert packages["flashinfer-jit-cache"]["units"] >= len(packages["flashinfer-jit-cache"]["components"]) == 2
     seconds = sum(package["cpu_seconds"] for package in document["packages"])
     assert document["estimate"]["cpu_seconds"] == pytest.approx(seconds)
     assert list(tmp_path.iterdir()) == []
