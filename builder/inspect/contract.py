@@ -14,8 +14,9 @@ _UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB"))
 def to_json(files: Iterable[FileFacts], *, details: bool = False) -> dict[str, Any]:
     """The `inspect --json` document, version 1, plain values only.
 
-    At level "arch" what needs the code is null. `details` adds per file what the contract does not promise:
-    findings, sizes, and per object the newest libstdc++ versions, RPATH and the kernels that trap or do nothing.
+    At level "arch" what needs the code is null. `sizes` are a wheel's unpacked bytes by top folder or file, empty for
+    other files. `details` adds what the contract does not promise: findings, and per object the names of the kernels
+    that trap or do nothing.
     """
     return {"version": VERSION, "files": [_file(file, details=details) for file in files]}
 
@@ -26,13 +27,13 @@ def _file(file: FileFacts, *, details: bool) -> dict[str, Any]:
         "sha256": file.sha256,
         "size": file.size,
         "wheel": _wheel(file.wheel) if file.wheel else None,
+        "sizes": dict(file.wheel.sizes) if file.wheel else {},
         "objects": [_object(found, details=details) for found in file.objects],
     }
     if details:
         document["findings"] = [
             {"rule": f.rule, "where": f.where, "message": f.message, "remedy": f.remedy} for f in file.findings
         ]
-        document["sizes"] = dict(file.wheel.sizes) if file.wheel else {}
     return document
 
 
@@ -49,9 +50,13 @@ def _wheel(wheel: WheelFacts) -> dict[str, Any]:
 def _object(found: ObjectFacts, *, details: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "path": found.path,
+        "size": found.size,
         "machine": found.elf.machine,
         "needed": list(found.elf.needed),
+        "rpath": list(found.elf.rpath),
         "glibc": found.elf.glibc,
+        "glibcxx": found.elf.glibcxx,
+        "cxxabi": found.elf.cxxabi,
         "undefined": list(found.elf.undefined),
         "code": [_code(code) for code in found.code],
         "devices": {
@@ -61,9 +66,6 @@ def _object(found: ObjectFacts, *, details: bool) -> dict[str, Any]:
     }
     if details:
         document |= {
-            "glibcxx": found.elf.glibcxx,
-            "cxxabi": found.elf.cxxabi,
-            "rpath": list(found.elf.rpath),
             "trap_only": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.trap_only],
             "empty": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.empty],
         }

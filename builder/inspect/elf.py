@@ -249,7 +249,6 @@ def link_facts(elf: Elf) -> ElfFacts:
         glibcxx=newest.get("GLIBCXX", ""),
         cxxabi=newest.get("CXXABI", ""),
         undefined=_named(elf, table, strings, outside & (bind == _GLOBAL)),
-        weak=_named(elf, table, strings, outside & (bind == _WEAK)),
         exported=_named(elf, table, strings, offered),
         versions=_versions(elf, table, strings, needs),
     )

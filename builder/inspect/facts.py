@@ -107,7 +107,7 @@ class DeviceFacts:
 class ElfFacts:
     """A host ELF file's link facts. `glibc` and its siblings are the newest version needed, or empty.
 
-    `undefined` holds names that must be found at load (strong), `weak` those that may stay unresolved. `bare` is a
+    `undefined` holds the names that must be found at load, without weak ones, which may stay unresolved. `bare` is a
     file without sections, of which nothing else is known.
     """
 
@@ -120,7 +120,6 @@ class ElfFacts:
     glibcxx: str = ""
     cxxabi: str = ""
     undefined: tuple[str, ...] = ()
-    weak: tuple[str, ...] = ()
     exported: tuple[str, ...] = ()
     versions: tuple[tuple[str, str, str], ...] = ()
     """(symbol, version, library) of every versioned symbol that the file needs."""
@@ -141,11 +140,6 @@ class ObjectFacts:
     def kernels(self) -> tuple[KernelFacts, ...]:
         """Every kernel of every image; empty at level "arch"."""
         return tuple(kernel for image in self.images for kernel in image.kernels or ())
-
-    @property
-    def archs(self) -> tuple[str, ...]:
-        """Exact architectures of its code, sorted."""
-        return tuple(sorted({image.arch for image in self.images}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ def test_the_document_is_the_contract(make_wheel: Callable[..., Path], samples: 
     assert set(document) == {"version", "files"}
     assert document["version"] == 1
     (file,) = document["files"]
-    assert set(file) == {"path", "sha256", "size", "wheel", "objects"}
+    assert set(file) == {"path", "sha256", "size", "wheel", "sizes", "objects"}
     assert file["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert file["size"] == path.stat().st_size
     assert set(file["wheel"]) == {"name", "version", "tags", "dist_info", "glibc_tag"}
     (found,) = file["objects"]
-    assert set(found) == {"path", "machine", "needed", "glibc", "undefined", "code", "devices"}
+    links = {"machine", "needed", "rpath", "glibc", "glibcxx", "cxxabi", "undefined"}
+    assert set(found) == {"path", "size", "code", "devices"} | links
+    assert file["sizes"]["demo"] == found["size"] == (samples / "launch_zstd.so").stat().st_size
     assert found["needed"] == ["libcudart.so.13", "libstdc++.so.6", "libgcc_s.so.1", "libc.so.6"]
     assert found["devices"] == {"12.1": {"native": 1, "jit": 0, "none": 0}}
     assert {tuple(sorted(code)) for code in found["code"]} == {
@@ -44,6 +46,15 @@ def test_a_bare_binary_has_no_wheel(samples: Path) -> None:
         "HMMA": 2,
         "F2FP.E2M1": 2,
     }
+
+
+def test_what_a_library_needs_is_told_without_details(samples: Path) -> None:
+    (file,) = to_json([inspect_path(samples / "throws.so")])["files"]
+    (found,) = file["objects"]
+    assert found["rpath"] == ["$ORIGIN/../lib", "$ORIGIN/nvidia/cu13/lib"]
+    assert (found["glibc"], found["glibcxx"], found["cxxabi"]) == ("", "3.4.21", "1.3")
+    assert found["size"] == file["size"]
+    assert file["sizes"] == {}
 
 
 def test_headers_alone_say_null(samples: Path) -> None:

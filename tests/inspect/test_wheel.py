@@ -26,7 +26,9 @@ def test_a_right_wheel_has_no_findings(make_wheel: MakeWheel, samples: Path) -> 
     assert facts.wheel is not None
     assert (facts.wheel.name, facts.wheel.version, facts.wheel.dist_info) == ("demo", "1.0", "demo-1.0.dist-info")
     assert (facts.wheel.tags, facts.wheel.glibc_tag) == (("cp38-abi3-manylinux_2_34_x86_64",), "2.34")
-    assert [(o.path, o.archs) for o in facts.objects] == [("demo/_C.so", ("sm_121a", "sm_80"))]
+    assert [(o.path, {image.arch for image in o.images}) for o in facts.objects] == [
+        ("demo/_C.so", {"sm_121a", "sm_80"})
+    ]
     assert facts.wheel.sizes["demo"] == (samples / "launch_zstd.so").stat().st_size
 
 
@@ -158,7 +160,8 @@ def test_a_static_archive_is_its_members(samples: Path, tmp_path: Path) -> None:
     path.write_bytes(
         b"!<arch>\n" + member("notes.txt", b"odd") + member("scale.o", (samples / "scale_sm_120f.o").read_bytes())
     )
-    assert [(o.path, o.archs) for o in inspect_path(path).objects] == [("libdemo.a(scale.o)", ("sm_120f",))]
+    (found,) = inspect_path(path).objects
+    assert (found.path, [image.arch for image in found.images]) == ("libdemo.a(scale.o)", ["sm_120f"])
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InspectError, match="cut short"):
         inspect_path(path)
