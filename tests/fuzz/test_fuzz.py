@@ -15,7 +15,7 @@ LOAD = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent.parent)!r}]
 
 
 def fuzzed(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own: its peak of memory is nobody else's."""
+    """A process of its own, whose peak of memory is nobody else's, though its parent had more."""
     return subprocess.run([sys.executable, "-c", LOAD + code], cwd=folder, check=False, capture_output=True, text=True)
 
 
