@@ -105,9 +105,17 @@ def _build(asked: Asked, context: Context) -> Answer:
     with_packages = "base" not in asked.options and bool(asked.pin.packages)
     look_over(base, asked.python, asked.architecture, brings_python=with_packages)
     order = Order(
-        asked.recipe, asked.pin, asked.python, wheels, compiler, files, base, asked.architecture, asked.place,
-        with_packages,
-    )  # fmt: skip
+        recipe=asked.recipe,
+        pin=asked.pin,
+        python=asked.python,
+        wheels=wheels,
+        compiler=compiler,
+        files=files,
+        base=base,
+        architecture=asked.architecture,
+        out=asked.place,
+        with_packages=with_packages,
+    )
     facts = make_image(order, tool, context)
     pushed = push_image(facts, asked.options["push"], context) if "push" in asked.options else ""
     document = _document(order, facts, tool, pushed, time.monotonic() - started)
