@@ -30,10 +30,10 @@ from builder.image.make import Order, make_image
 from builder.image.push import push_image
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import ImagePin, LockedFile, VerifiedWheel
-from builder.recipe import load, locked
+from builder.recipe import load, lock_text, locked
 from builder.run import Completed, run
 from builder.store import Store
-from builder.verify.image import Standing, inspect_anywhere, pinned, remote_layers, standing
+from builder.verify.image import Standing, inspect_anywhere, pinned, remote_layers, run_image_verb, standing
 from builder.verify.image.places import LAYERS, USER_LINE, Python
 from tests.image import apt_base, debian_base
 from tests.image.layouts import Node, Picture, dump, layer_tar, put, write_layout
@@ -323,6 +323,31 @@ def test_the_verb_judges_what_was_built(image: ContainerFacts, order: Order) -> 
     assert [f["rule"] for f in json.loads(other.stdout)["images"][0]["findings"]] == ["image-base"]
     call[-2] = f"base={order.base.reference}"
     assert subprocess.run(call, check=False, capture_output=True, cwd=ROOT).returncode == 0
+
+
+def test_the_verb_judges_it_by_its_recipe(image: ContainerFacts, order: Order, world: Context, tmp_path: Path) -> None:
+    """By lock and wheels, and by nothing that the image says; the verdicts on the wheels alone are taken as given."""
+    (tmp_path / "lock.toml").write_text(lock_text(order.files))
+    options = {
+        "recipe": "aeon7",
+        "wheels": str(order.wheels[0].wheel.path.parent),
+        "lock": str(tmp_path / "lock.toml"),
+        "python": PYTHON.version,
+    }
+
+    def judged(more: Mapping[str, str]) -> list[str]:
+        document, _, good = run_image_verb(
+            [image.reference], {**options, **more}, world, ROOT, lambda _: ([], "", True)
+        )
+        found = [f["rule"] for f in document["images"][0]["findings"]]
+        assert good == (not found)
+        return found
+
+    assert judged({"base": order.base.reference}) == []
+    assert judged({"base": order.base.digest}) == ["image-base"], "its layers are not known here"
+    assert judged({}) == ["image-base"], "it stands on another base than the recipe's"
+    (tmp_path / "lock.toml").write_text(lock_text([*order.files, replace(order.compiler, roles=("image-aarch64",))]))
+    assert judged({"base": order.base.reference}) == ["image-wheel"], "a locked wheel is not there"
 
 
 # -- emulation ----------------------------------------------------------------------------------
