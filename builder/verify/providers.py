@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,8 +20,11 @@ from builder.fetch import fetch
 from builder.inspect import elf
 from builder.inspect.zips import Archive, open_archive
 from builder.model import LockedFile
-from builder.store import key_of
+from builder.store import Store, key_of
 from builder.verify.symbols import Provider, Shelf
+
+Wheel = Callable[[LockedFile], Archive]
+"""Opens a wheel of the lock."""
 
 _LISTED, _READ = 1, 2
 """Formats of what the store keeps: the libraries of a wheel, and the table of one library."""
@@ -55,12 +58,16 @@ def shelf_of(files: Sequence[LockedFile], context: Context) -> Shelf:
     """
 
     @cache
+    def wheel(file: LockedFile) -> Archive:  # torch's directory, 13,000 members, takes as long as a library
+        return _archive(file, context)
+
+    @cache
     def libraries() -> dict[str, Library]:
-        return {library.name: library for file in files for library in libraries_of(file, context)}
+        return {library.name: library for file in files for library in libraries_of(file, wheel, context.store)}
 
     @cache
     def read(name: str) -> Provider:
-        return provider(libraries()[name], context)
+        return provider(libraries()[name], wheel, context.store)
 
     def owners(names: Collection[str]) -> dict[str, str]:
         found, left = dict[str, str](), set(names)
@@ -75,21 +82,20 @@ def shelf_of(files: Sequence[LockedFile], context: Context) -> Shelf:
     return Shelf(cache(lambda: {name: library.size for name, library in libraries().items()}), read, owners)
 
 
-def libraries_of(file: LockedFile, context: Context) -> tuple[Library, ...]:
+def libraries_of(file: LockedFile, wheel: Wheel, store: Store) -> tuple[Library, ...]:
     """The shared libraries in a wheel, from its directory or from the record of an earlier look."""
-    kept: Any = context.store.record(f"libraries-{_LISTED}", file.sha256)
+    kept: Any = store.record(f"libraries-{_LISTED}", file.sha256)
     if kept is None:
-        archive = _archive(file, context)
-        kept = {m.name: m.size for m in archive.members if _LIBRARY.fullmatch(m.name.rpartition("/")[2])}
-        context.store.keep_record(f"libraries-{_LISTED}", file.sha256, kept)
+        kept = {m.name: m.size for m in wheel(file).members if _LIBRARY.fullmatch(m.name.rpartition("/")[2])}
+        store.keep_record(f"libraries-{_LISTED}", file.sha256, kept)
     return tuple(Library(file, member, size) for member, size in kept.items())
 
 
-def provider(library: Library, context: Context) -> Provider:
+def provider(library: Library, wheel: Wheel, store: Store) -> Provider:
     """The names that a library defines for others, and what it needs itself."""
 
     def make(folder: Path) -> None:
-        archive = _archive(library.file, context)
+        archive = wheel(library.file)
         member = next(m for m in archive.members if m.name == library.member)
         facts = elf.link_facts(elf.parse(archive.read(member), library.name))
         (folder / "names").write_text("\n".join(facts.exported))
@@ -97,7 +103,7 @@ def provider(library: Library, context: Context) -> Provider:
         (folder / "library.json").write_text(json.dumps(said))
 
     key = key_of(["symbols", _READ, library.file.sha256, library.member])
-    kept = context.store.tree(f"symbols-{key[:24]}", make)
+    kept = store.tree(f"symbols-{key[:24]}", make)
     needed = json.loads((kept / "library.json").read_text())["needed"]
     return Provider(frozenset((kept / "names").read_text().split("\n")), tuple(needed))
 

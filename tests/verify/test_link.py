@@ -12,7 +12,7 @@ from builder.inspect import inspect_path
 from builder.model import LockedFile, Package
 from builder.verify import Exempt, Expectations, examine
 from builder.verify.link import link_faults, promised
-from builder.verify.providers import libraries_of, provider, shelf_of
+from builder.verify.providers import shelf_of
 from builder.verify.sources import defined_in, hint_from, identifier
 from builder.verify.symbols import Provider, Shelf, symbol_faults, unresolved
 from tests.verify.conftest import SAMPLES, STUBS, Judge, MakeWheel, keep_wheel, only, rules, sample, stub
@@ -264,8 +264,7 @@ def test_libraries_are_read_once_and_only_while_a_name_is_open(
     assert len(tables) == 1
     (context.store.root / "blobs" / pins[1].sha256).unlink()
     assert unresolved(asking, [asking], shelf_of(pins, context)) == set()  # from the store's table, the wheel is gone
-    zzz = provider(libraries_of(large, context)[0], context)
-    assert zzz == Provider(frozenset({"answer"}))
+    assert shelf_of([large], context).read("libzzz.so.1") == Provider(frozenset({"answer"}))
 
 
 def test_what_a_library_needs_is_read_after_those_that_are_asked_for(context: Context, tmp_path: Path) -> None:
@@ -273,14 +272,13 @@ def test_what_a_library_needs_is_read_after_those_that_are_asked_for(context: Co
     (launch,) = inspect_path(SAMPLES / "launch_zstd.so").objects
     asking = replace(launch, elf=replace(launch.elf, needed=("liba.so", "libbig.so")))
     kept = pinned_as(context, tmp_path, **names)
-    sizes = {library.name: library.size for library in libraries_of(kept[0], context)}
     shelf, order = shelf_of(kept, context), list[str]()
 
     def read(name: str) -> Provider:
         order.append(name)
         return shelf.read(name)
 
-    assert unresolved(asking, [asking], Shelf(lambda: sizes | {"libbig.so": 1 << 30}, read)) == set()
+    assert unresolved(asking, [asking], Shelf(lambda: {**shelf.sizes(), "libbig.so": 1 << 30}, read)) == set()
     assert order == ["liba.so", "libbig.so"]
 
 
