@@ -56,12 +56,12 @@ class Entry:
     payload: memoryview
 
 
-def entries(section: memoryview, where: str = "") -> Iterator[Entry]:
-    """Every entry of every container in a .nv_fatbin section's bytes, in file order.
+def entries(section: memoryview, where: str = "", first: int = 0) -> Iterator[Entry]:
+    """Every entry of every container in a .nv_fatbin section's bytes, in file order, containers numbered from `first`.
 
     Raises InspectError where the bytes are no fatbin or claim more than there is.
     """
-    offset, container = _next_container(section, 0, where), 0
+    offset, container = _next_container(section, 0, where), first
     while offset is not None:
         start, end = _container(section, offset, where)
         yield from _entries(section, start, end, container, where)

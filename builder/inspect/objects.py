@@ -101,13 +101,11 @@ def _other_machine(head: bytes) -> str:
 
 def _host_entries(host: elf.Elf, where: str) -> Iterator[fatbin.Entry]:
     """Every entry of every fatbin section, containers numbered through."""
-    base = 0
+    last = -1
     for section in elf.fatbin_sections(host):
-        last = base - 1
-        for entry in fatbin.entries(section, where):
-            last = base + entry.container
-            yield replace(entry, container=last)
-        base = last + 1
+        for entry in fatbin.entries(section, where, last + 1):
+            last = entry.container
+            yield entry
 
 
 def cubin_arch(cubin: elf.Elf) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import subprocess
@@ -105,6 +106,20 @@ def test_a_room_is_used_again_by_its_thread_alone(samples: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(fatbin.unpack, packed[1], room=room).result()
     assert mine == alone[0]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_interpreter_is_left_as_it_was(collects: bool) -> None:
+    interval = sys.getswitchinterval()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(ZeroDivisionError), work.workers():
+            assert not gc.isenabled()
+            assert sys.getswitchinterval() < interval
+            raise ZeroDivisionError
+        assert (gc.isenabled(), sys.getswitchinterval()) == (collects, interval)
+    finally:
+        gc.enable()
 
 
 def test_a_room_grows_and_is_used_again() -> None:
