@@ -75,7 +75,7 @@ def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor)
         if is_object(member.name, archive.head(member, HEAD)):
             binaries[member] = pool.submit(_binary, archive, member, asked, room)
     others = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
-    batches = [pool.submit(_digests, archive, others[at : at + _BATCH]) for at in range(0, len(others), _BATCH)]
+    batches = [pool.submit(_digests, archive, others[at : at + _BATCH], room) for at in range(0, len(others), _BATCH)]
     from builder.inspect.wheel import check_digest, describe
 
     facts, record, findings = describe(archive, path.name)
@@ -110,8 +110,8 @@ def _binary(archive: Archive, member: Member, asked: Asked, room: Room) -> _Bina
     return _Binary(objects, b"" if asked.level == "arch" else sha256(data))
 
 
-def _digests(archive: Archive, members: Sequence[Member]) -> dict[Member, bytes]:
-    return {member: sha256(archive.read(member)) for member in members}
+def _digests(archive: Archive, members: Sequence[Member], room: Room) -> dict[Member, bytes]:
+    return {member: sha256(archive.read(member, room)) for member in members}
 
 
 def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:

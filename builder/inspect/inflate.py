@@ -29,7 +29,7 @@ def inflate(packed: memoryview, size: int, room: Room | None = None) -> memoryvi
     library = _library()
     if library is None or size < _SMALL:
         return _inflate_locked(packed, size)
-    plain = (room or Room()).of(size)
+    plain = room.of(size) if room else np.empty(size, np.uint8).data
     filled = _SIZE()
     worker = library.libdeflate_alloc_decompressor()
     if worker is None:
