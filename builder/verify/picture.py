@@ -6,7 +6,6 @@ thousands of them is a few rectangles. The first row says what the device makes 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from itertools import groupby
 
 from packaging.utils import canonicalize_name
 
-from builder.inspect.devices import capability, chosen, launches, loads
+from builder.inspect.devices import capability, chosen, launches, loads, number
 from builder.inspect.facts import CLASSES, FileFacts, ImageFacts, KernelFacts, ObjectFacts
 from builder.model import Finding, Verdict
 from builder.report import counted, duration, size
@@ -179,7 +178,7 @@ def _total(pictures: Iterable[Picture]) -> Picture:
 
 def _by_number(name: str) -> tuple[int, bool, str]:
     """sm_80 before sm_100, and PTX after the machine code of its architecture."""
-    return int(re.sub(r"\D", "", name) or 0), name.startswith("compute_"), name
+    return number(name), name.startswith("compute_"), name
 
 
 def _cells(images: Sequence[ImageFacts], device: str) -> dict[tuple[int, str], dict[str, str]]:
