@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from pathlib import Path
 from builder.errors import InspectError
 from builder.inspect.facts import FileFacts, Level, ObjectFacts
 from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
-from builder.inspect.room import Room
-from builder.inspect.work import mapped, sha256, share, workers
+from builder.inspect.room import Errand, Room, errands
+from builder.inspect.work import cores, mapped, sha256, share, workers
 from builder.inspect.zips import Archive, Member, open_archive
 from builder.model import Finding
 
@@ -69,22 +69,15 @@ def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
 
 def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor) -> FileFacts:
     """Large binaries go first: the cores have work with them while this thread reads the texts."""
-    binaries: dict[Member, Future[_Binary]] = {}
-    room = Room()
-    for member in sorted(archive.members, key=lambda member: -member.packed):
-        if is_object(member.name, archive.head(member, HEAD)):
-            binaries[member] = pool.submit(_binary, archive, member, asked, room)
-    others = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
-    batches = [pool.submit(_digests, archive, others[at : at + _BATCH], room) for at in range(0, len(others), _BATCH)]
-    from builder.inspect.wheel import check_digest, describe
+    heads = ((member, archive.head(member, HEAD)) for member in archive.members)
+    binaries = {member for member, head in heads if is_object(member.name, head)}
+    with errands(pool, _reading(archive, binaries, asked), cores()) as results:
+        from builder.inspect.wheel import check_digest, describe
 
-    facts, record, findings = describe(archive, path.name)
-    read = {member: future.result() for member, future in binaries.items()}
-    digests = {member: binary.digest for member, binary in read.items() if binary.digest}
-    for batch in batches:
-        digests |= batch.result()
-    wrong = (check_digest(record, member, digest) for member, digest in digests.items())
-    objects = sorted((found for binary in read.values() for found in binary.objects), key=lambda found: found.path)
+        facts, record, findings = describe(archive, path.name)
+        read = results()
+    wrong = (check_digest(record, member, digest) for each in read for member, digest in each.digests.items())
+    objects = sorted((found for each in read for found in each.objects), key=lambda found: found.path)
     findings = (*findings, *_no_elf(archive, binaries), *_bare(objects), *(finding for finding in wrong if finding))
     return FileFacts(
         str(path),
@@ -97,21 +90,37 @@ def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor)
 
 
 @dataclass(frozen=True, slots=True)
-class _Binary:
-    """What a member is, and its sha256; empty at level "arch"."""
+class _Read:
+    """What members hold, and their sha256; none of it at level "arch"."""
 
     objects: tuple[ObjectFacts, ...]
-    digest: bytes
+    digests: dict[Member, bytes]
 
 
-def _binary(archive: Archive, member: Member, asked: Asked, room: Room) -> _Binary:
+def _reading(archive: Archive, binaries: Container[Member], asked: Asked) -> list[Errand[_Read]]:
+    """The binaries one by one, those first that take longest, and all else in batches."""
+    ordered = sorted(archive.members, key=lambda member: -member.packed)
+    alone = [member for member in ordered if member in binaries]
+    rest = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
+    return [
+        *(Errand(member.size, partial(_binary, archive, member, asked)) for member in alone),
+        *(Errand(max(member.size for member in batch), partial(_texts, archive, batch)) for batch in _batches(rest)),
+    ]
+
+
+def _batches(members: Sequence[Member]) -> Iterator[Sequence[Member]]:
+    for at in range(0, len(members), _BATCH):
+        yield members[at : at + _BATCH]
+
+
+def _binary(archive: Archive, member: Member, asked: Asked, room: Room) -> _Read:
     data = archive.read(member, room)
     objects = tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
-    return _Binary(objects, b"" if asked.level == "arch" else sha256(data))
+    return _Read(objects, {} if asked.level == "arch" else {member: sha256(data)})
 
 
-def _digests(archive: Archive, members: Sequence[Member], room: Room) -> dict[Member, bytes]:
-    return {member: sha256(archive.read(member, room)) for member in members}
+def _texts(archive: Archive, members: Sequence[Member], room: Room) -> _Read:
+    return _Read((), {member: sha256(archive.read(member, room)) for member in members})
 
 
 def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ import pytest
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, inflate, inspect_path, to_json, work
 from builder.inspect.facts import Level
-from builder.inspect.room import Room
+from builder.inspect.room import Errand, Room, errands
 
 SIZES = (0, 1, 1000, (1 << 16) - 1, 1 << 16, 5 << 20)
 
@@ -132,6 +132,52 @@ def test_a_room_grows_and_is_used_again() -> None:
     plain = random.Random(1).randbytes(1 << 17)  # noqa: S311  repeatable on purpose
     found = inflate.inflate(deflated(plain), len(plain), room)
     assert found == plain == room.of(len(plain))
+
+
+def test_errands_go_where_there_is_room_for_them() -> None:
+    """One thread: the largest first, which makes the room, and the others in it, though one between was put first."""
+    ran, big = list[tuple[str, int]](), 9 << 20
+
+    def errand(name: str, size: int) -> Errand[str]:
+        def run(room: Room) -> str:
+            ran.append((name, room.size))
+            room.of(size)
+            return name
+
+        return Errand(size, run)
+
+    todo = [errand("middle", big), errand("larger", 3 * big), errand("small", 1 << 10), errand("like", big)]
+    with ThreadPoolExecutor(1) as pool, errands(pool, todo, 1) as results:
+        assert results() == ["middle", "small", "like", "larger"]
+    assert ran == [("middle", 0), ("small", big), ("like", big), ("larger", big)]
+
+
+def test_errands_end_with_an_error_or_with_whoever_waits() -> None:
+    done, begun, go = list[int](), threading.Event(), threading.Event()
+
+    def errand(number: int) -> Errand[None]:
+        def run(_: Room) -> None:
+            done.append(number)
+            begun.set()
+            go.wait(60)
+            if number == 0:
+                raise InspectError("damaged")
+
+        return Errand(1, run)
+
+    with ThreadPoolExecutor(1) as pool:
+        go.set()
+        with errands(pool, [errand(number) for number in range(9)], 1) as results:
+            with pytest.raises(InspectError, match="damaged"):
+                results()
+        assert done == [0]
+        go.clear()
+        begun.clear()
+        with suppress(ZeroDivisionError), errands(pool, [errand(number) for number in range(1, 9)], 1):
+            begun.wait(60)
+            raise ZeroDivisionError
+        go.set()
+    assert done == [0, 1]
 
 
 @pytest.mark.parametrize("level", ["arch", "sass"])
