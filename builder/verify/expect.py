@@ -51,10 +51,11 @@ class Exempt:
 
 @dataclass(frozen=True, slots=True)
 class PatchProbes:
-    """What one patch promises of the wheel's files, unless the build found it superseded."""
+    """What one patch promises of the wheel's files, unless the build found it superseded, and the patch's digest."""
 
     file: str
     probes: tuple[Probe, ...]
+    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def expectations_for(recipe: Recipe, package: Package, root: Path | None = None)
         files=package.prebuilt.files if package.prebuilt else (),
         proofs=tuple(Proof(r["object"], r["kernel"], r["needs"]) for r in rules("instructions")),
         exempt=tuple(Exempt(r["object"], r["rule"], r["reason"], r["name"]) for r in rules("exceptions")),
-        patches=_probes(package, root) if root else (),
+        patches=_probes(recipe.package(package.source or package.name), root) if root else (),
         max_bytes=_limit(recipe.verify, package.name) * 1_000_000,
     )
 
@@ -141,4 +142,5 @@ def _limit(verify: Mapping[str, object], package: str) -> int:
 
 
 def _probes(package: Package, root: Path) -> tuple[PatchProbes, ...]:
-    return tuple(PatchProbes(patch.file, patch.header.expects) for patch in load_series(package, root))
+    """Those of the package that has the source: a wheel of modules is of its series too."""
+    return tuple(PatchProbes(patch.file, patch.header.expects, patch.sha256) for patch in load_series(package, root))

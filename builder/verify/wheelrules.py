@@ -46,7 +46,9 @@ def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> I
     yield from _identity(file, where, wanted)
     yield from _torch(file, contents, where, wanted)
     yield from _parts(file, contents, wanted)
-    yield from _promises(contents, states_in(contents, file.wheel.dist_info), where, wanted)
+    done = applied_in(contents, file.wheel.dist_info)
+    yield from _series(done, where, wanted)
+    yield from _promises(contents, done, wanted)
     if wanted.max_bytes and file.size > wanted.max_bytes:
         message = f"the wheel is {file.size / 1e6:.1f} MB, its limit is {wanted.max_bytes / 1e6:.0f} MB"
         yield Fault("size", where, message, "strip objects and drop archs, or raise max_wheel_mb in [verify]")
@@ -115,18 +117,41 @@ def _parts(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterato
             yield Fault("component", pattern, message, "build the wheel again; [package.prebuilt] names the files")
 
 
-def states_in(contents: Contents, dist_info: str) -> Mapping[str, str] | None:
-    """What the wheel's build record says became of each patch (clean, superseded …); None without a readable one."""
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a build record says of one patch: what became of it (clean, superseded …), and its digest."""
+
+    state: str
+    sha256: str
+
+
+def applied_in(contents: Contents, dist_info: str) -> Mapping[str, Applied] | None:
+    """The patches of the wheel's build record by name; None without a readable one."""
     data = contents.read(f"{dist_info}/{RECORD_NAME}")
     try:
-        return None if data is None else {p["file"]: p["state"] for p in read_record(data, RECORD_NAME)["patches"]}
+        patches = () if data is None else read_record(data, RECORD_NAME)["patches"]
     except WheelError:
         return None
+    return None if data is None else {p["file"]: Applied(p["state"], p.get("sha256", "")) for p in patches}
 
 
-def _promises(
-    contents: Contents, states: Mapping[str, str] | None, where: str, wanted: Expectations
-) -> Iterator[Fault]:
+def _series(done: Mapping[str, Applied] | None, where: str, wanted: Expectations) -> Iterator[Fault]:
+    """A wheel of an earlier series is another one, even where nothing in it tells."""
+    if done is None or not wanted.patches:
+        return
+    asked = {patch.file: patch.sha256 for patch in wanted.patches}
+    brought = {name for name in done if fnmatchcase(name, "pr-*.patch")}
+    other = {name for name in asked.keys() & done.keys() if asked[name] not in {"", done[name].sha256}}
+    for names, what in (
+        (asked.keys() - done.keys(), "does not name these patches of the recipe:"),
+        (done.keys() - asked.keys() - brought, "names patches that the recipe does not have:"),
+        (other, "names these patches as they were before, with other digests:"),
+    ):
+        for name in sorted(names):
+            yield Fault("patch", where, f"the build record {what}", "build it again from the recipe", name)
+
+
+def _promises(contents: Contents, done: Mapping[str, Applied] | None, wanted: Expectations) -> Iterator[Fault]:
     """Probes on files that the wheel carries; a source that is only compiled is proven by its code.
 
     Only the build saw upstream's tree, so its record says what was superseded: once a patch is in, the wheel looks as
@@ -138,10 +163,8 @@ def _promises(
         return probe.holds(lambda path: contents.read(installed.get(path, path)))
 
     for patch in wanted.patches:
-        if states is not None and patch.file not in states:
-            message = "the build record does not name these patches of the recipe:"
-            yield Fault("patch", where, message, "build it again from the recipe", patch.file)
-        if states is not None and states.get(patch.file) == "superseded":
+        found = (done or {}).get(patch.file)
+        if found is not None and found.state == "superseded":
             continue
         for probe in patch.probes:
             if _carried(probe, installed) and not holds(probe):

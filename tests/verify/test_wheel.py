@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from builder.patches.probe import parse_probe
+from builder.recipe import load
 from builder.supply import RECORD_NAME, SBOM_NAME, sbom
-from builder.verify import Expectations
+from builder.verify import Expectations, expectations_for
 from builder.verify.expect import PatchProbes
 from builder.verify.wheelrules import installed_paths
 from tests.supply.records import record
-from tests.verify.conftest import Judge, MakeWheel, only, rules, sample
+from tests.verify.conftest import ROOT, Judge, MakeWheel, only, rules, sample
 
 
 def test_renamed_by_hand(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
@@ -165,10 +166,41 @@ def test_an_applied_patch_keeps_its_promise_however_the_wheel_looks(
     assert judge_file(make_wheel(FILES | papers(state)), kept).good
 
 
-def test_a_patch_that_the_build_record_lacks(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+def test_a_wheel_of_another_series(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    """The recipe has other patches now, and nothing else in the wheel tells."""
     asked = replace(wanted, patches=patched("demo/a.py: def mended"))
     verdict = judge_file(make_wheel(FILES | papers("clean", "demo/0002-y.patch")), asked)
-    assert only(verdict, "patch").endswith("does not name these patches of the recipe: 1 in all: demo/0001-x.patch")
+    assert [(f.rule, f.message) for f in verdict.findings] == [
+        ("patch", "the build record does not name these patches of the recipe: 1 in all: demo/0001-x.patch"),
+        ("patch", "the build record names patches that the recipe does not have: 1 in all: demo/0002-y.patch"),
+    ]
+
+
+def test_a_patch_that_was_changed_since(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    (before,) = patched("demo/a.py: def mended")
+    built = json.loads(papers("clean")[f"demo-1.0.dist-info/{RECORD_NAME}"])["patches"][0]["sha256"]
+    wheel = make_wheel(FILES | papers("clean"))
+    assert judge_file(wheel, replace(wanted, patches=(replace(before, sha256=built),))).good
+    message = only(judge_file(wheel, replace(wanted, patches=(replace(before, sha256="0" * 64),))), "patch")
+    assert message.endswith("as they were before, with other digests: 1 in all: demo/0001-x.patch")
+
+
+def test_a_pull_request_that_the_build_brought_is_in_no_series(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    files = FILES | papers("clean")
+    name = f"demo-1.0.dist-info/{RECORD_NAME}"
+    value = json.loads(files[name])
+    value["patches"].append(value["patches"][0] | {"file": "pr-2520.patch"})
+    files |= {name: json.dumps(value).encode(), f"demo-1.0.dist-info/{SBOM_NAME}": sbom(value)}
+    assert judge_file(make_wheel(files), replace(wanted, patches=patched("demo/a.py: def mended"))).good
+
+
+def test_modules_are_of_their_sources_series() -> None:
+    recipe = load("aeon7", ROOT)
+    wanted = expectations_for(recipe, recipe.package("flashinfer-jit-cache"), ROOT)
+    source = recipe.package("flashinfer-python")
+    assert [(p.file, p.sha256) for p in wanted.patches] == list(zip(source.patches, source.patch_digests, strict=True))
 
 
 def test_a_damaged_record_excuses_nothing(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
