@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -36,13 +36,19 @@ def levels(machine: str) -> tuple[Level, ...]:
     found = [
         Level(
             entry["name"],
-            {family: frozenset(versions) for family, versions in entry["symbol_versions"][machine].items()},
+            {family: _of(entry["name"], family, names) for family, names in entry["symbol_versions"][machine].items()},
             frozenset(entry["lib_whitelist"]),
         )
         for entry in raw
         if machine in entry["symbol_versions"] and entry["name"].startswith("manylinux_")
     ]
     return tuple(sorted(found, key=lambda level: level.glibc))
+
+
+def _of(level: str, family: str, names: Sequence[str]) -> frozenset[str]:
+    """Without what only the level's distribution has: GLIBC_2.18 was brought to the 2.17 of CentOS on aarch64."""
+    most = numbers(level.partition("_")[2])
+    return frozenset(name for name in names if family != "GLIBC" or numbers(name) <= most)
 
 
 def numbers(text: str) -> tuple[int, ...]:

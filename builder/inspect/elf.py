@@ -287,14 +287,19 @@ def _dynamic(elf: Elf) -> dict[str, Any]:
 def _versions(
     elf: Elf, table: Table, strings: bytes, needs: dict[int, tuple[str, str]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """(symbol, version, library) of each undefined symbol with a version."""
+    """(symbol, version, library) of each undefined symbol with a version, and of needed versions that no symbol has.
+
+    The loader refuses a library that lacks one of the latter too: GLIBC_ABI_DT_RELR stands for packed relocations.
+    """
     index = elf.of_type(_VERSYM)
     if index is None or not needs:
         return ()
     numbers = _table(elf.body(index), np.dtype("<u2"))[: len(table)] & 0x7FFF
     chosen = np.flatnonzero((table["shndx"][: len(numbers)] == 0) & np.isin(numbers, list(needs)))
     names = _texts(elf, strings, table["name"][chosen].tolist())
-    return tuple(sorted({(name, *needs[number]) for name, number in zip(names, numbers[chosen].tolist(), strict=True)}))
+    held = numbers[chosen].tolist()
+    bare = {("", *need) for number, need in needs.items() if number not in set(held)}
+    return tuple(sorted({(name, *needs[number]) for name, number in zip(names, held, strict=True)} | bare))
 
 
 def _needs(elf: Elf) -> dict[int, tuple[str, str]]:

@@ -122,7 +122,8 @@ class ElfFacts:
     undefined: tuple[str, ...] = ()
     exported: tuple[str, ...] = ()
     versions: tuple[tuple[str, str, str], ...] = ()
-    """(symbol, version, library) of every versioned symbol that the file needs."""
+    """(symbol, version, library) of every versioned symbol that the file needs; no symbol where a version stands alone.
+    """
 
 
 @dataclass(frozen=True, slots=True)

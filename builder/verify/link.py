@@ -80,18 +80,19 @@ def _newer(found: ObjectFacts, promise: str) -> Iterator[Fault]:
                 found.path,
                 f"its tag promises glibc {promise} or newer, and {library} of that age lacks",
                 "raise the tag to what the symbols need, or build on an older system",
-                f"{symbol}@{version}",
+                f"{symbol}@{version}" if symbol else version,
             )
 
 
 def promised(version: str, glibc: str, machine: str) -> bool:
     """True when every system with that glibc has the symbol version (`GLIBC_2.34`, `GLIBCXX_3.4.30`).
 
-    glibc's own count by themselves: whoever has 2.33 has all up to 2.33, and nobody promises GLIBC_PRIVATE. Those of
-    the compiler's libraries (GLIBCXX, CXXABI, GCC …) are the ones of the nearest manylinux level that is not newer.
+    glibc's own count by themselves: whoever has 2.33 has all up to 2.33, and nobody promises GLIBC_PRIVATE. What has no
+    number (GLIBC_ABI_DT_RELR) and those of the compiler's libraries (GLIBCXX, CXXABI, GCC …) are the ones of the
+    nearest manylinux level that is not newer.
     """
     family, _, number = version.partition("_")
-    if family == "GLIBC":
+    if family == "GLIBC" and number != "ABI_DT_RELR":
         return number[:1].isdigit() and numbers(number) <= numbers(glibc)
     allowed = policy(glibc, machine)
     return family not in allowed or number in allowed[family]

@@ -30,6 +30,17 @@ def test_a_symbol_newer_than_every_level_is_refused() -> None:
         platform_tag({"a.so": needs("GLIBC_9.99")}, "aarch64")
 
 
+def test_packed_relocations_need_a_loader_that_knows_them() -> None:
+    """The linker asks for them by a version that no symbol has."""
+    relr = ElfFacts("aarch64", needed=("libc.so.6",), versions=(("", "GLIBC_ABI_DT_RELR", "libc.so.6"),))
+    assert platform_tag({"a.so": relr}, "aarch64") == "manylinux_2_36_aarch64"
+
+
+def test_a_level_promises_no_more_glibc_than_its_name() -> None:
+    """Policies have GLIBC_2.18 for the 2.17 of CentOS on aarch64; another system of that age has not."""
+    assert platform_tag({"a.so": needs("GLIBC_2.18")}, "aarch64") == "manylinux_2_24_aarch64"
+
+
 def test_an_object_of_the_wrong_machine_is_refused() -> None:
     with pytest.raises(WheelError, match="is for x86_64"):
         platform_tag({"a.so": needs(machine="x86_64")}, "aarch64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +112,8 @@ def test_a_tag_that_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, w
         ("GLIBC_2.43", "2.42", "aarch64", False),
         ("GLIBC_2.17", "2.12", "aarch64", False),  # below every level
         ("GLIBC_PRIVATE", "2.42", "x86_64", False),
+        ("GLIBC_ABI_DT_RELR", "2.36", "aarch64", True),  # packed relocations
+        ("GLIBC_ABI_DT_RELR", "2.35", "aarch64", False),
         ("GLIBCXX_3.4.30", "2.34", "aarch64", False),
         ("GLIBCXX_3.4.30", "2.35", "aarch64", True),
         ("GLIBCXX_3.4.30", "2.12", "aarch64", False),
@@ -120,6 +123,15 @@ def test_a_tag_that_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, w
 )
 def test_what_a_tag_promises(version: str, glibc: str, machine: str, *, there: bool) -> None:
     assert promised(version, glibc, machine) is there
+
+
+def test_a_version_that_no_symbol_has(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
+    """A linker that packs relocations asks for GLIBC_ABI_DT_RELR, and an older loader refuses the library for it."""
+    data = sample("glibc.so")
+    at = data.index(struct.pack("<I", 0x69691B4))  # the hash of GLIBC_2.34, where the table of needed versions has it
+    alone = data[: at + 6] + struct.pack("<H", 0x7F) + data[at + 8 :]  # the same entry, of another number
+    verdict = judge_file(make_wheel({"demo/_C.so": alone}, tag="cp312-cp312-manylinux_2_28_x86_64"), wanted)
+    assert only(verdict, "glibc").endswith("lacks 1 in all: GLIBC_2.34")
 
 
 def test_a_tag_between_two_levels(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
