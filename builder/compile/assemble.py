@@ -22,7 +22,6 @@ from builder.compile.wheelfile import Part, wheel_text, write_wheel
 from builder.compile.zipwrite import Packed, pool
 from builder.context import Context
 from builder.errors import WheelError
-from builder.inspect.elf import link_facts, parse
 from builder.model import Prebuilt, Wheel
 from builder.store import sha256_of
 from builder.supply import RECORD_NAME, SBOM_NAME, sbom
@@ -52,11 +51,7 @@ def assemble(raw: Path, out: Path, plan: Plan, compilers: Compilers, context: Co
         parts = {part.name: part for part in _payload(archive, old_info, finisher)}
         taken = {part.name: part for part in _prebuilt(plan, parts, finisher)}
         parts |= taken
-        objects = {
-            path: link_facts(parse(memoryview(part.read()), path))
-            for path, part in parts.items()
-            if path.endswith(".so")
-        }
+        objects = {path: finisher.needs(path, part) for path, part in parts.items() if isinstance(part, Packed)}
         platform = platform_tag(objects, plan.machine) if objects else "any"
         tag = _tag(tags, platform)
         record = _completed(plan.record, taken)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from builder.compile.host import Compilers
 from builder.compile.zipwrite import FORM, Packed, pack
 from builder.context import Context
+from builder.inspect import elf
+from builder.inspect.facts import ElfFacts
 from builder.store import Store, key_of
 
-_KIND = "packed-object"
+_KIND, _NEEDS = "packed-object", "object-needs"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Finisher:
     def packed(self, name: str, archive: str, read: Callable[[], bytes]) -> Packed:
         """The file of that name in the archive of that digest, as it is; `read` gives its bytes."""
         return self._once([archive, name], name, read)
+
+    def needs(self, name: str, packed: Packed) -> ElfFacts:
+        """Machine, libraries and symbol versions that an object asks for; read once, as unpacking takes longest."""
+        key, store = key_of([packed.sha256.hex(), _reader()]), self.context.store
+        kept = _needs(store.record(_NEEDS, key) or {})
+        if kept is not None:
+            return kept
+        said = elf.link_facts(elf.parse(memoryview(packed.read()), name))
+        store.keep_record(_NEEDS, key, {"machine": said.machine, "needed": said.needed, "versions": said.versions})
+        return ElfFacts(said.machine, needed=said.needed, versions=said.versions)
 
     def _once(self, of: list[str], name: str, make: Callable[[], bytes]) -> Packed:
         key = key_of([*of, FORM])
@@ -73,3 +85,16 @@ def _kept(store: Store, key: str, name: str) -> Packed | None:
     data = path.read_bytes()
     whole = hashlib.sha256(data).hexdigest() == path.name
     return Packed(name, 0o755, data, crc, size, bytes.fromhex(sha256)) if whole else None
+
+
+def _needs(record: Mapping[str, object]) -> ElfFacts | None:
+    machine, needed, versions = (record.get(field) for field in ("machine", "needed", "versions"))
+    if not isinstance(machine, str) or not isinstance(needed, list) or not isinstance(versions, list):
+        return None
+    return ElfFacts(machine, needed=tuple(needed), versions=tuple(tuple(each) for each in versions))
+
+
+@cache
+def _reader() -> str:
+    """The code that read what is kept: what another read is not trusted."""
+    return hashlib.sha256(Path(elf.__file__).read_bytes()).hexdigest()

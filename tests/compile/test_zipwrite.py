@@ -1,6 +1,7 @@
 import io
 import os
 import zipfile
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from builder.compile.host import Compilers
 from builder.compile.zipwrite import Packed, pack, write_zip
 from builder.context import Context
 from builder.errors import WheelError
+from builder.inspect.elf import link_facts, parse
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 
 FILES = {"a/empty": b"", "a/text.txt": b"hello\n" * 500, "b/größe.bin": os.urandom(3000), "z": b"\0" * 100_000}
 
@@ -85,6 +89,19 @@ def test_an_object_of_others_is_packed_as_it_is_and_not_taken_for_a_stripped_one
     assert finisher.packed("a.so", "digest of an archive", lambda: pytest.fail("read again")).read() == b"object!"
     assert finisher.packed("a.so", "digest of another", lambda: b"another").read() == b"another"
     assert runs(tmp_path) == 1
+
+
+def test_what_an_object_needs_is_read_once(compilers: Compilers, context: Context, tmp_path: Path) -> None:
+    packed = pack("a.so", (SAMPLES / "glibc.so").read_bytes(), 0o755)
+    said = link_facts(parse(memoryview(packed.read())))
+    finisher = Finisher(tmp_path, compilers, context)
+    first = finisher.needs("a.so", packed)
+    assert (first.machine, first.needed, first.versions) == (said.machine, said.needed, said.versions)
+    assert first.versions
+    assert finisher.needs("a.so", replace(packed, data=b"not to be unpacked again")) == first
+    (record,) = (context.store.root / "records" / "object-needs").iterdir()
+    record.write_text('{"machine": "aarch64", "needed": 7}')
+    assert finisher.needs("a.so", packed) == first
 
 
 @pytest.mark.parametrize("damage", [b"", b"rubbish", None])

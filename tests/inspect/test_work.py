@@ -135,12 +135,12 @@ def test_a_room_grows_and_is_used_again() -> None:
 
 
 def test_errands_go_where_there_is_room_for_them() -> None:
-    """One thread: the largest first, which makes the room, and the others in it, though one between was put first."""
-    ran, big = list[tuple[str, int]](), 9 << 20
+    """The first makes the room, and what fits there comes before what was put between."""
+    ran, big = list[tuple[str, bool]](), 9 << 20
 
     def errand(name: str, size: int) -> Errand[str]:
         def run(room: Room) -> str:
-            ran.append((name, room.size))
+            ran.append((name, room.size >= size))
             room.of(size)
             return name
 
@@ -149,7 +149,7 @@ def test_errands_go_where_there_is_room_for_them() -> None:
     todo = [errand("middle", big), errand("larger", 3 * big), errand("small", 1 << 10), errand("like", big)]
     with ThreadPoolExecutor(1) as pool, errands(pool, todo, 1) as results:
         assert results() == ["middle", "small", "like", "larger"]
-    assert ran == [("middle", 0), ("small", big), ("like", big), ("larger", big)]
+    assert ran == [("middle", False), ("small", True), ("like", True), ("larger", False)]
 
 
 def test_errands_end_with_an_error_or_with_whoever_waits() -> None:
@@ -167,9 +167,9 @@ def test_errands_end_with_an_error_or_with_whoever_waits() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         go.set()
-        with errands(pool, [errand(number) for number in range(9)], 1) as results:
-            with pytest.raises(InspectError, match="damaged"):
-                results()
+        todo = [errand(number) for number in range(9)]
+        with errands(pool, todo, 1) as results, pytest.raises(InspectError, match="damaged"):
+            results()
         assert done == [0]
         go.clear()
         begun.clear()
