@@ -20,7 +20,7 @@ from builder.model import Arch
 PLATFORMS = ("linux-aarch64", "linux-x86_64")
 VERIFY_RULES = (
     *("arch", "jit", "none", "trap", "empty", "instruction"),
-    *("machine", "bundled", "cuda-major", "glibc", "library", "symbol"),
+    *("machine", "bundled", "cuda-major", "glibc", "library", "rpath", "symbol"),
     *("wheel-name", "wheel-version", "wheel-tags", "dist-info", "record", "stray", "binary"),
     *("torch", "component", "patch", "size", "build-record", "sbom"),
 )

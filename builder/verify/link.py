@@ -23,6 +23,8 @@ def link_faults(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:
             message = f"it is for {found.elf.machine}, the recipe is for {wanted.machine}"
             yield Fault("machine", found.path, message, "check the compilers of the build: one was the host's")
         yield from _bundled(found)
+        if wanted.strict:
+            yield from _paths(found)
     yield from _majors(file, wanted)
     yield from _glibc(file)
 
@@ -36,6 +38,19 @@ def _bundled(found: ObjectFacts) -> Iterator[Fault]:
             "a library of the driver, CUDA or torch, which the user's own installation must give",
             "exclude it where the wheel is assembled",
         )
+
+
+def _paths(found: ObjectFacts) -> Iterator[Fault]:
+    """Folders of the machine that built it: whoever may write there on another one chooses the code that is loaded."""
+    for path in found.elf.rpath:
+        if not path.startswith(("$ORIGIN", "${ORIGIN}")):
+            yield Fault(
+                "rpath",
+                found.path,
+                "the loader is to look for libraries in folders outside the wheel:",
+                "let the linker name none, or one that begins with $ORIGIN",
+                path,
+            )
 
 
 def _majors(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:

@@ -125,6 +125,17 @@ def test_what_a_tag_promises(version: str, glibc: str, machine: str, *, there: b
     assert promised(version, glibc, machine) is there
 
 
+def test_a_folder_of_the_machine_that_built_it() -> None:
+    """As a library keeps it that is taken from a build tree: anyone can make that folder where it is installed."""
+    file = inspect_path(SAMPLES / "launch_zstd.so")
+    (found,) = file.objects
+    paths = ("$ORIGIN", "${ORIGIN}/../lib", "/var/tmp/build/lib64", "lib")  # noqa: S108
+    looking = replace(file, objects=(replace(found, elf=replace(found.elf, rpath=paths)),))
+    faults = list(link_faults(looking, Expectations("12.1", strict=True)))
+    assert [(f.rule, f.about) for f in faults] == [("rpath", paths[2]), ("rpath", paths[3])]
+    assert not list(link_faults(looking, Expectations("12.1")))
+
+
 def test_a_version_that_no_symbol_has(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     """A linker that packs relocations asks for GLIBC_ABI_DT_RELR, and an older loader refuses the library for it."""
     data = sample("glibc.so")
