@@ -32,10 +32,11 @@ def demangled(names: Sequence[str], run: Runner) -> list[str]:
         lines = run(["c++filt"], stdin="\n".join(names).encode()).output.splitlines()
     except RunError:
         lines = []
-    return [_cut(line) for line in (lines if len(lines) == len(names) else names)]
+    return [cut(line) for line in (lines if len(lines) == len(names) else names)]
 
 
-def _cut(name: str) -> str:
+def cut(name: str) -> str:
+    """The name, without its middle where it is long."""
     half = _LONGEST // 2
     return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
 

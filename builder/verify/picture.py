@@ -20,6 +20,8 @@ from builder.model import Finding, Verdict
 from builder.report import counted, duration, size
 from builder.verify.code import Proven, label, proven
 from builder.verify.expect import Expectations
+from builder.verify.names import cut
+from builder.verify.sources import identifier
 from builder.verify.timeline import STATES as WORK
 from builder.verify.timeline import Timeline
 from builder.verify.versions import same
@@ -33,6 +35,9 @@ STATES = {
     "spare": "not taken: there is better code",
 }
 """What becomes of kernels on the device; spare is code for one that runs there by other code."""
+
+_LISTED = 100
+"""Names that the page lists one by one; of more it tells the functions, as thousands would make it megabytes."""
 
 Entry = tuple[FileFacts, Verdict, Expectations]
 
@@ -147,10 +152,18 @@ def page(entries: Sequence[Entry], before: FileFacts | None = None, timeline: Ti
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"size": size, "duration": duration, "counted": counted}
+    environment.filters |= {"size": size, "duration": duration, "counted": counted, "unfolded": unfolded}
     template = environment.from_string((files("builder.verify") / "report.html.j2").read_text())
     sheets = [_sheet(file, verdict, wanted, counterpart(file, before)) for file, verdict, wanted in entries]
     return template.render(sheets=sheets, states=STATES, work=WORK, timeline=timeline)
+
+
+def unfolded(names: Sequence[str]) -> tuple[str, ...]:
+    """A line for each name, the long ones cut; of very many, a line for each function that they are made of."""
+    if len(names) <= _LISTED:
+        return tuple(map(cut, names))
+    families = Counter(identifier(name) for name in names)
+    return tuple(f"{cut(name)}: {count}" for name, count in sorted(families.items(), key=lambda pair: (-pair[1], pair)))
 
 
 def _sheet(file: FileFacts, verdict: Verdict, wanted: Expectations, before: FileFacts | None) -> Sheet:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 from builder.context import Context
-from builder.verify import run_verb
+from builder.inspect import inspect_path
+from builder.model import Verdict
+from builder.verify import for_device, run_verb
 from builder.verify.names import readable
+from builder.verify.picture import page
 from builder.verify.rules import Fault, told
 from builder.verify.verb import _row
 from tests.verify.conftest import ROOT, SAMPLES
@@ -36,8 +39,6 @@ def test_a_note_parts_findings() -> None:
 
 
 def test_only_the_text_is_cut(context: Context) -> None:
-    from builder.model import Verdict
-
     verdict = readable(Verdict(tuple(told([Fault("trap", "a.so", "they trap:", "widen it", LONG)])), {}), context.run)
     (finding,) = verdict.findings
     assert "…" in finding.message
@@ -50,3 +51,19 @@ def test_the_document_names_the_kernels_as_exceptions_know_them(context: Context
     names = {finding["rule"]: finding["names"] for finding in document["files"][0]["findings"]}
     assert names["empty"] == ["_Z13guarded_emptyPf"]
     assert names["trap"] == ["_Z12guarded_trapPf", "_Z15both_paths_trapi", "_Z19guarded_printf_trapPf"]
+
+
+def test_the_page_unfolds_what_the_text_leaves_out() -> None:
+    file = inspect_path(SAMPLES / "guard_sm_121a.o")
+    few = tuple(f"_Z2k{number}Pf" for number in range(1, 5))
+    many = (*(f"_ZN5flash8fwd_kernILi{number}EEvv" for number in range(150)), *few)
+    findings = [
+        told(Fault("jit", "a.o", "compiled at load:", "build them", name) for name in names) for names in (few, many)
+    ]
+    verdict = Verdict(tuple(finding for group in findings for finding in group), {"guard_sm_121a.o": ()})
+    html = page([(file, verdict, for_device("12.1"))])
+    assert "<summary>4 names</summary>" in html
+    assert all(f"{name}<br>" in html for name in few)
+    assert "<summary>154 names</summary>" in html
+    assert "fwd_kern: 150<br>" in html
+    assert "fwd_kernILi7E" not in html.replace(verdict.findings[1].message, "")
