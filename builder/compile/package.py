@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from builder import __version__
 from builder.compile import flashinfer, vllm
@@ -22,7 +23,7 @@ from builder.fetch import fetch
 from builder.model import ExternalTree, LockedFile, Package, PatchedTree, Recipe, Wheel
 from builder.recipe import NAMED, local_version
 from builder.store import Store, key_of
-from builder.supply import CODE, asked
+from builder.supply import asked
 
 Driver = Callable[[Job, Mapping[str, PatchedTree]], Path]
 
@@ -37,7 +38,22 @@ SharesOf = Callable[[Job, Mapping[str, PatchedTree], Share], Shared]
 SHARES: Mapping[str, SharesOf] = {"vllm": vllm.compile_share, "flashinfer-jit-cache": flashinfer.compile_share}
 """Packages whose units several machines can share; the others have none."""
 
-_CODE = Path(__file__).parent
+_BUILDER = Path(__file__).parents[1]
+_REACHING = (
+    *("compile", "supply"),
+    *("archive.py", "git.py", "manylinux.py", "run.py", "inspect/elf.py", "inspect/facts.py", "recipe/label.py"),
+)
+"""Our code, by folder or file, that reaches a wheel's bytes: its tag comes from the ELF reader and the levels."""
+
+
+def _code() -> dict[str, str]:
+    folders = (_BUILDER / name for name in _REACHING)
+    paths = [path for place in folders for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    return {str(path.relative_to(_BUILDER)): path.read_text(encoding="utf-8") for path in paths}
+
+
+_RUNNING: Final = key_of(_code())
+"""Read where it is imported: a file that is edited while a build runs is not the code that makes its wheels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +187,6 @@ def _content(
     toolchain: str,
 ) -> str:
     """A key of all that the wheel's bytes depend on, our own code that makes them included."""
-    paths = [path for folder in (_CODE, CODE) for path in sorted(folder.rglob("*.py"))]
-    code = {str(path.relative_to(_CODE.parent)): path.read_text(encoding="utf-8") for path in paths}
     parts = [*vendored(recipe, package, trees), *(external.tree for external in externals)]
     tree, asked_for = trees[package.source or package.name].tree, asked(recipe, package)
-    return key_of([asked_for, tree, parts, toolchain, _versions(recipe, package), code, __version__])
+    return key_of([asked_for, tree, parts, toolchain, _versions(recipe, package), _RUNNING, __version__])

@@ -5,18 +5,12 @@ Both are drawn from one list of materials, and both can be read back to be held 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from builder.supply.materials import RECORD_NAME, Material, damaged, materials, read_record, record_in
 from builder.supply.pins import asked, bundled, lock_material, pins_of, recipe_materials
 from builder.supply.sbom import SBOM_NAME, facts_in, facts_of, sbom
 from builder.supply.statement import LOCAL, SUFFIX, Run, Statement, read_statement, statement
 
-CODE = Path(__file__).parent
-"""The code that makes the SBOM: a part of a wheel's bytes."""
-
 __all__ = [
-    "CODE",
     "LOCAL",
     "RECORD_NAME",
     "SBOM_NAME",

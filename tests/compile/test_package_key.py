@@ -3,13 +3,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import grimp
 import pytest
 
 from builder.compile import package as packaging
 from builder.compile.host import Compilers
 from builder.compile.job import Job
 from builder.compile.kept import keep_wheel
-from builder.compile.package import DRIVERS, Order, _key, _versions, compile_package, compile_share
+from builder.compile.package import DRIVERS, Order, _code, _key, _versions, compile_package, compile_share
 from builder.compile.shard import Share
 from builder.compile.shared import Shared
 from builder.compile.toolchain import Toolchain
@@ -34,6 +35,29 @@ def test_a_wheel_depends_on_versions_that_it_names_and_on_no_other() -> None:
 
 def test_every_driver_says_which_versions_its_wheels_name() -> None:
     assert NAMED.keys() == DRIVERS.keys()
+
+
+def test_our_own_code_that_reaches_a_wheel_is_in_its_key() -> None:
+    """All that the compiling imports of ours, but for what only says, finds or fetches by digest."""
+    graph = grimp.build_graph("builder", cache_dir=None)
+    makers = [name for name in graph.modules if name.startswith(("builder.compile", "builder.supply"))]
+    below = {each for name in makers for each in graph.find_upstream_modules(name)}
+    aside = ("context", "errors", "fetch", "model", "recipe", "report", "store")
+    reaching = {name for name in below if not name.startswith(tuple(f"builder.{each}" for each in aside))} - {"builder"}
+    files = {f"{name.removeprefix('builder.').replace('.', '/')}.py" for name in reaching}
+    keyed = set(_code())
+    assert {name for name in files if (ROOT / "builder" / name).is_file()} <= keyed
+    assert {"compile/tags.py", "compile/facade/cmake_door.py", "supply/sbom.py", "recipe/label.py"} <= keyed
+
+
+def test_code_that_is_edited_while_a_build_runs_is_not_what_made_its_wheels(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _key(order)
+    monkeypatch.setattr(packaging, "_code", lambda: {"compile/tags.py": "edited"})
+    assert _key(order) == before
+    monkeypatch.setattr(packaging, "_RUNNING", "another start")
+    assert _key(order) != before
 
 
 @pytest.fixture
