@@ -1,5 +1,8 @@
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from builder.compile.kept import keep_wheel, kept_wheel
 from builder.model import Wheel
@@ -33,3 +36,21 @@ def test_one_whose_bytes_are_gone_or_whose_record_is_strange_counts_as_absent(tm
     assert kept_wheel(store, "key") is None
     store.keep_record("wheel", "strange", {"path": 7})
     assert kept_wheel(store, "strange") is None
+
+
+@pytest.mark.parametrize("left", [b"", b"whee", b"wheeX"])
+def test_one_that_a_power_cut_left_damaged_is_made_again(tmp_path: Path, left: bytes) -> None:
+    store, wheel = Store(tmp_path / "store"), made(tmp_path / "scratch")
+    kept = keep_wheel(store, "key", wheel)
+    kept.path.write_bytes(left)
+    assert kept_wheel(store, "key") is None
+    keep_wheel(store, "key", wheel)
+    assert kept_wheel(store, "key") == kept
+
+
+def test_two_builds_that_keep_the_same_wheel_at_once(tmp_path: Path) -> None:
+    store, wheel = Store(tmp_path / "store"), made(tmp_path / "scratch")
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(lambda _: keep_wheel(store, "key", wheel), range(40)))
+    assert kept_wheel(store, "key") == kept[0]
+    assert [path.name for path in kept[0].path.parent.iterdir()] == [kept[0].path.name]
