@@ -133,8 +133,12 @@ class Store:
         path = self.root / "blobs" / sha256
         return path if path.is_file() else None
 
-    def put(self, chunks: Iterable[bytes], sha256: str = "", name: str = "") -> Path:
-        """Keep the bytes under their digest; with `sha256`, refuse others (DigestError)."""
+    def put(self, chunks: Iterable[bytes], sha256: str = "", name: str = "", *, lasting: bool = False) -> Path:
+        """Keep the bytes under their digest; with `sha256`, refuse others (DigestError).
+
+        With `lasting` they are on the disk before they have their name, so that a power cut leaves all or nothing: for
+        what is taken from here later without being read again.
+        """
         folder = self.root / "blobs"
         with _no_space_is_said(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -147,6 +151,8 @@ class Store:
                         digest.update(chunk)
                         stream.write(chunk)
                     stream.flush()
+                    if lasting:
+                        os.fsync(stream.fileno())
                     found = digest.hexdigest()
                     if sha256 and found != sha256:
                         raise DigestError(

@@ -192,7 +192,7 @@ def _download(file: LockedFile, session: Session, store: Store, meter: _Meter) -
         try:
             sized = file if file.size else replace(file, size=offer.candidate.size)
             meter.total += sized.size - file.size
-            store.put(_chunks(sized, offer.url, session, meter), file.sha256, file.filename)
+            store.put(_chunks(sized, offer.url, session, meter), file.sha256, file.filename, lasting=True)
         except (FetchError, DigestError) as error:
             errors.append(error)
         else:

@@ -129,6 +129,16 @@ def test_a_put_whose_source_fails_keeps_nothing(store: Store) -> None:
     assert _names(store.root / "blobs") == []
 
 
+def test_what_is_to_last_is_on_the_disk_before_it_has_its_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[list[str]] = []
+    monkeypatch.setattr(os, "fsync", lambda _: there.append([p.name for p in (store.root / "blobs").iterdir()]))
+    store.put([b"soon gone"])
+    assert there == []
+    path = store.put([b"fetched"], lasting=True)
+    assert len(there) == 1
+    assert path.name not in there[0]
+
+
 def test_put_file_copies(store: Store, tmp_path: Path) -> None:
     (tmp_path / "wheel").write_bytes(b"w" * 3_000_000)
     kept = store.put_file(tmp_path / "wheel")
