@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from builder.model import ExternalTree, Package, PatchedTree, Recipe, SourceTree
 from builder.patches import apply_series
 from builder.recipe import locked
 from builder.recipe.promise import promises
+from builder.run import Halt
 from builder.source import ExternalsMode, Mode, fetch_externals, fetch_source
 from builder.store import atomic_write, sha256_of
 from builder.supply import SUFFIX
@@ -120,34 +122,71 @@ def _has_own_git_tree(package: Package, options: Options) -> bool:
 def compile_wheels(patched: Patched, options: Options, context: Context) -> Built:
     """Lay out the toolchain and make each package's wheel, or take it from the store."""
     with _drawn(patched.recipe, context):
-        results = _each(patched, options, context, lambda order: compiling.compile_package(order, context))
+        results = _each(patched, options, context, compiling.compile_package)
     cached = frozenset(name for name, result in results.items() if result.cached)
     return Built(patched, {name: result.wheel for name, result in results.items()}, cached)
 
 
 def _each(
-    patched: Patched, options: Options, context: Context, make: Callable[[compiling.Order], _Result]
+    patched: Patched, options: Options, context: Context, make: Callable[[compiling.Order, Context], _Result]
 ) -> dict[str, _Result]:
     """What `make` gives for each package, with the toolchain laid out and the compiler cache running."""
     recipe = patched.recipe
-    with context.report.step("toolchain"):
+    with context.report.step("toolchain", inside=True):
         toolchain = compiling.prepare(recipe, locked(recipe, options.root), context, kind=options.toolchain)
-    results: dict[str, _Result] = {}
     device = recipe.target.cuda_arch[0]
     gated = compiling.governed(context, f"{device.major}.{device.minor}")
     with gated as gate, compiling.compiler_cache(toolchain, context) as cache:
-        for package in recipe.packages:
-            with context.report.step(f"compile {package.name}"):
-                order = compiling.Order(
-                    recipe=recipe,
-                    package=package,
-                    trees=patched.trees,
-                    externals=patched.externals.get(package.name, ()),
-                    toolchain=toolchain,
-                    jobs=compiling.units_in_hand(options.jobs),
-                    cache={**cache, **gate},
-                )
-                results[package.name] = make(order)
+        made = _made(_chains(_orders(patched, options, toolchain, {**cache, **gate}), options.jobs), context, make)
+    return {package.name: made[package.name] for package in recipe.packages}
+
+
+def _orders(
+    patched: Patched, options: Options, toolchain: compiling.Toolchain, cache: Mapping[str, str]
+) -> Iterator[compiling.Order]:
+    for package in patched.recipe.packages:
+        yield compiling.Order(
+            recipe=patched.recipe,
+            package=package,
+            trees=patched.trees,
+            externals=patched.externals.get(package.name, ()),
+            toolchain=toolchain,
+            jobs=compiling.units_in_hand(options.jobs),
+            cache=cache,
+        )
+
+
+def _chains(orders: Iterable[compiling.Order], jobs: str) -> list[list[compiling.Order]]:
+    """Packages by source: those of one share its checkout, so that they go one after another.
+
+    All do so where a number of units at once is asked for, which each chain would have in hand for itself.
+    """
+    found: dict[str, list[compiling.Order]] = {}
+    for order in orders:
+        source = order.package.source or order.package.name
+        found.setdefault(source if jobs == "auto" else "", []).append(order)
+    return list(found.values())
+
+
+def _made(
+    chains: Sequence[Sequence[compiling.Order]],
+    context: Context,
+    make: Callable[[compiling.Order, Context], _Result],
+) -> dict[str, _Result]:
+    """What `make` gives by package, all chains at the same time: the tail of one is filled by another's units."""
+    halt = Halt()
+    inside = replace(context, run=halt.over(context.run))
+    parts = compiling.together([partial(_in_turn, chain, inside, make) for chain in chains], halt.call)
+    return {name: result for part in parts for name, result in part.items()}
+
+
+def _in_turn(
+    orders: Sequence[compiling.Order], context: Context, make: Callable[[compiling.Order, Context], _Result]
+) -> dict[str, _Result]:
+    results = {}
+    for order in orders:
+        with context.report.step(f"compile {order.package.name}", inside=True):
+            results[order.package.name] = make(order, context)
     return results
 
 
@@ -224,8 +263,8 @@ def compile_share(recipe: Recipe, options: Options, context: Context, share: com
     """
     started = time.monotonic()
     patched = apply_patches(fetch_sources(recipe, options, context), options, context)
-    with _drawn(recipe, context):
-        done = _each(patched, options, context, lambda order: compiling.compile_share(order, share, context))
+    with _drawn(recipe, context), context.report.step(f"compile {recipe.name}"):
+        done = _each(patched, options, context, lambda order, inside: compiling.compile_share(order, share, inside))
     compiling.check_written(context, str(share))
     return {
         "version": 1,

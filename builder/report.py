@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from builder.errors import BuilderError
+from builder.errors import BuilderError, Interrupted
 
 
 def duration(seconds: float) -> str:
@@ -44,25 +45,26 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 @dataclass(slots=True)
 class Report:
-    """Tells one run's story to a person; keeps times and counts for the summary."""
+    """Tells one run's story to a person; keeps times and counts for the summary. Threads may share it."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     quiet: bool = False
     github: bool = field(default_factory=lambda: os.environ.get("GITHUB_ACTIONS") == "true")
     timings: dict[str, float] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
-    _last_progress: float = 0.0
+    _last_progress: dict[str, float] = field(default_factory=dict)
     _open_line: bool = False
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def line(self, text: str) -> None:
         """One line for people."""
         if self.quiet:
             return
-        if self._open_line:
-            self.stream.write("\r\033[K")
+        with self._lock:
+            erased = "\r\033[K" if self._open_line else ""
             self._open_line = False
-        self.stream.write(f"{text}\n")
-        self.stream.flush()
+            self.stream.write(f"{erased}{text}\n")
+            self.stream.flush()
 
     def note(self, text: str) -> None:
         """A detail of the running step."""
@@ -74,42 +76,51 @@ class Report:
 
     def add(self, counter: str, count: int) -> None:
         """Count something for the summary: bytes fetched, cache hits."""
-        self.counters[counter] = self.counters.get(counter, 0) + count
+        with self._lock:
+            self.counters[counter] = self.counters.get(counter, 0) + count
 
     @contextmanager
-    def step(self, title: str) -> Iterator[None]:
-        """A titled step; its time is said when it ends, and it is a fold on GitHub."""
-        self.line(f"::group::{title}" if self.github else f"==> {title}")
+    def step(self, title: str, *, inside: bool = False) -> Iterator[None]:
+        """A titled step; its time is said when it ends, and it is a fold on GitHub.
+
+        One `inside` another stays in its fold, and names itself when it ends: others may run at the same time.
+        """
+        fold = self.github and not inside
+        self.line(f"::group::{title}" if fold else f"==> {title}")
         start = time.monotonic()
         ending = "stopped"
         try:
             yield
             ending = "done"
-        except BuilderError:
-            ending = "failed"
+        except BuilderError as error:
+            ending = "stopped" if isinstance(error, Interrupted) else "failed"
             raise
         finally:
-            taken = time.monotonic() - start
-            self.timings[title] = self.timings.get(title, 0.0) + taken
-            self.note(f"{ending} in {duration(taken)}")
-            if self.github:
+            self._ended(title, time.monotonic() - start, f"{title}: {ending}" if inside else ending)
+            if fold:
                 self.line("::endgroup::")
 
-    def progress(self, done: float, total: float, text: str, remaining: float | None = None) -> None:
-        """`done` of `total`, in place on a terminal, at most every 10 s elsewhere."""
+    def _ended(self, title: str, taken: float, said: str) -> None:
+        with self._lock:
+            self.timings[title] = self.timings.get(title, 0.0) + taken
+        self.note(f"{said} in {duration(taken)}")
+
+    def progress(self, done: float, total: float, text: str, remaining: float | None = None, *, of: str = "") -> None:
+        """`done` of `total`, in place on a terminal, at most every 10 s elsewhere for each thing `of` which it is."""
         live = self.stream.isatty()
         now = time.monotonic()
-        if self.quiet or (now - self._last_progress < (0.1 if live else 10) and done < total):
+        if self.quiet or (now - self._last_progress.get(of, 0.0) < (0.1 if live else 10) and done < total):
             return
-        self._last_progress = now
+        self._last_progress[of] = now
         left = "" if remaining is None else f", about {duration(remaining)} left"
         message = f"    [{done / total:4.0%}] {text}{left}" if total else f"    {text}"
-        if live:
+        if not live:
+            self.line(message)
+            return
+        with self._lock:
             self.stream.write(f"\r\033[K{message[: _width()]}")
             self.stream.flush()
             self._open_line = True
-        else:
-            self.line(message)
 
 
 def _width() -> int:

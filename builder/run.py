@@ -1,7 +1,7 @@
 """The only door to subprocesses: argument lists, a log file, polite stops.
 
 A command is echoed into its log with secrets masked; Ctrl-C reaches the whole process group
-first as SIGINT, then SIGTERM, then SIGKILL.
+first as SIGINT, then SIGTERM, then SIGKILL. Threads that work at once share a `Halt`, which ends all of theirs so.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -50,9 +52,52 @@ class Runner(Protocol):
         log: Path | None = None,
         on_line: Callable[[str], None] | None = None,
         check: bool = True,
+        halt: Halt | None = None,
     ) -> Completed:
-        """Run to the end; raises RunError when it cannot start, or on a bad exit with `check`."""
+        """Run to the end; raises RunError when it cannot start, or on a bad exit with `check`.
+
+        With `halt` it raises Interrupted when that is called.
+        """
         ...
+
+
+class Halt:
+    """Ends at once what several threads run: the programs there are, and those that they would start next."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._called = False
+
+    def over(self, door: Runner) -> Runner:
+        """That door, obeying this halt."""
+        return partial(door, halt=self)
+
+    def call(self) -> None:
+        """End every program politely, all at the same time, and let no other start."""
+        with self._lock:
+            self._called = True
+            running = list(self._running)
+        stop(*running)
+
+    def check(self) -> None:
+        """Raise Interrupted when it was called."""
+        if self._called:
+            raise Interrupted("stopped, because what runs beside it ended")
+
+    @contextmanager
+    def watching(self, start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
+        """What `start` gives, ended by a call until the block is left, which then ends with Interrupted."""
+        with self._lock:
+            self.check()
+            process = start()
+            self._running.append(process)
+        try:
+            yield process
+        finally:
+            with self._lock:
+                self._running.remove(process)
+            self.check()
 
 
 def masked(text: str) -> str:
@@ -77,11 +122,12 @@ def run(
     log: Path | None = None,
     on_line: Callable[[str], None] | None = None,
     check: bool = True,
+    halt: Halt | None = None,
 ) -> Completed:
     """The real Runner. `env` is the whole environment; None means the caller's own."""
     command = tuple(str(part) for part in argv)
-    with _log(log, command) as sink:
-        process = _start(command, cwd, env, stdin)
+    start = partial(_start, command, cwd, env, stdin)
+    with _log(log, command) as sink, halt.watching(start) if halt else nullcontext(start()) as process:
         try:
             output = _drain(process, stdin, sink, on_line)
             process.wait()
@@ -99,22 +145,25 @@ def run(
     return done
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process group: interrupt, terminate, kill, each with time to obey.
+def stop(*processes: subprocess.Popen[bytes]) -> None:
+    """End process groups, all at once: interrupt, terminate, kill, each with time to obey.
 
-    An impatient second Ctrl-C goes on to the next step. What the leader left behind is killed.
+    An impatient second Ctrl-C goes on to the next step. What a leader left behind is killed.
     """
     for number, patience in _POLITE:
-        _signal(process, number)
+        end = time.monotonic() + patience
+        _signal(processes, number)
         with suppress(subprocess.TimeoutExpired, KeyboardInterrupt, Interrupted):
-            process.wait(timeout=patience)
+            for process in processes:
+                process.wait(timeout=max(0.0, end - time.monotonic()))
             break
-    _signal(process, signal.SIGKILL)
+    _signal(processes, signal.SIGKILL)
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+def _signal(processes: Sequence[subprocess.Popen[bytes]], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
 
 
 def tool_environment(extra: Mapping[str, str], *, path: Sequence[Path] = ()) -> dict[str, str]:

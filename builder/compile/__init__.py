@@ -8,6 +8,7 @@ from builder.compile.jobs import job_count, units_in_hand
 from builder.compile.package import Compiled, Order, compile_package, compile_share
 from builder.compile.shard import Share
 from builder.compile.shared import Shared
+from builder.compile.together import together
 from builder.compile.toolchain import Kind, Toolchain, prepare
 from builder.compile.trace import Traced, traced, write_trace
 
@@ -26,6 +27,7 @@ __all__ = [
     "governed",
     "job_count",
     "prepare",
+    "together",
     "traced",
     "units_in_hand",
     "write_trace",

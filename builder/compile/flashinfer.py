@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from builder.compile.ahead import audit, check, told
+from builder.compile.forecast import Forecast
 from builder.compile.gate.task import unit_of
+from builder.compile.governed import STEPS
 from builder.compile.host import AS_NAMED
 from builder.compile.job import Job
 from builder.compile.native import Left, Rule, kept_parts, native_key
@@ -200,11 +202,12 @@ def _audited(job: Job, listed: list[str]) -> dict[str, Any]:
 
 
 def _watch(job: Job, source: Path, build: Path) -> UnitWatch:
-    """A watch that knows what each unit of the build folder is taken to last."""
+    """A watch that knows what each unit of the build folder is taken to cost."""
     text = (build / "build.ninja").read_text(encoding="utf-8")
     units = units_in(text, str(source), reader(build))
     expected = {unit_of(unit.target): seconds_of(unit) for unit in units}
-    return UnitWatch(job.context.report, "flashinfer-jit-cache", expected=expected)
+    forecast = Forecast(expected, job.context.logs / STEPS)
+    return UnitWatch(job.context.report, "flashinfer-jit-cache", forecast=forecast)
 
 
 def _run_ninja(job: Job, build: Path, env: Mapping[str, str], watch: UnitWatch) -> None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from builder.report import duration, size
@@ -39,7 +40,7 @@ class Step:
 
     @property
     def waited(self) -> float:
-        """Seconds between asking for memory and getting it."""
+        """Seconds between asking for a core and memory and getting them."""
         return max(0.0, self.start - self.asked)
 
 
@@ -79,8 +80,13 @@ class Run:
 
     @property
     def waited(self) -> float:
-        """Seconds that its steps waited for memory."""
+        """Seconds that its steps waited for memory or a core."""
         return sum(step.waited for step in self.steps)
+
+    @property
+    def worked(self) -> float:
+        """Seconds for which it did not wait."""
+        return self.seconds - self.waited
 
     @property
     def peak(self) -> int:
@@ -169,23 +175,35 @@ def critical(found: Timeline) -> tuple[Run, ...]:
     return tuple(reversed(chain))
 
 
-def advice(found: Timeline) -> str:
-    """One sentence: what would shorten this build most."""
+def advice(found: Timeline, cores: int) -> str:
+    """One sentence: what would shorten this build most, on so many cores."""
     units = [run for run in found.runs if run.state == "compiled"]
     if not units:
         return "No compiler ran: what is left is configuring, preprocessing for the cache, linking and packing."
-    longest, last = max(units, key=lambda run: run.seconds), max(units, key=lambda run: run.end)
-    room = found.slots * found.wall
-    busy = sum(run.seconds for run in found.runs)
-    waited = sum(run.waited for run in units)
-    if longest.seconds >= 0.8 * found.wall and found.slots > 1:
-        return f"It is as long as {longest.unit} alone ({duration(longest.seconds)}): cut that unit in two."
-    if waited > 0.1 * room:
-        return f"Units waited {duration(waited)} for memory; the largest took {size(longest_peak(units))}."
+    longest, last = max(units, key=lambda run: run.worked), max(units, key=lambda run: run.end)
+    room = cores * found.wall
+    busy, starved = _use(found, cores)
+    if longest.worked >= 0.8 * found.wall and cores > 1:
+        return f"It is as long as {longest.unit} alone ({duration(longest.worked)}): cut that unit in two."
+    if starved > 0.1 * room:
+        return f"Units waited {duration(starved)} for memory; the largest took {size(longest_peak(units))}."
     if room - busy > 0.15 * room:
         late = duration(last.start - found.start)
-        return f"Slots stood idle for {duration(room - busy)}: {last.unit} began after {late} and ended last."
-    return "All slots were busy: only more cores, or fewer units, would shorten it."
+        return f"Cores stood idle for {duration(room - busy)}: {last.unit} began after {late} and ended last."
+    return "All cores were busy: only more of them, or fewer units, would shorten it."
+
+
+def _use(found: Timeline, cores: int) -> tuple[float, float]:
+    """Core seconds for which there were units, and those that units waited while a core was free: for memory."""
+    changes = [change for run in found.runs for change in ((run.start, 1, 0), (run.end, -1, 0))]
+    steps = [step for run in found.runs for step in run.steps]
+    changes += [change for step in steps for change in ((step.asked, 0, 1), (step.start, 0, -1))]
+    busy, starved, there, waiting = 0.0, 0.0, 0, 0
+    for (when, runs, waits), (then, *_) in pairwise(sorted(changes)):
+        there, waiting = there + runs, waiting + waits
+        busy += (then - when) * min(there, cores)
+        starved += (then - when) * min(waiting, max(0, cores - there + waiting))
+    return busy, starved
 
 
 def longest_peak(runs: Iterable[Run]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.compile.governed import STEPS
+from builder.compile.jobs import cores
 from builder.compile.ninjafile import edges_in, links_in, reader, units_in
 from builder.compile.timeline import (
     Made,
@@ -61,8 +62,8 @@ def recorded(build: Path, package: str, root: Path, logs: Path) -> Iterator[None
         made = [Made(package, e.target, names[e.target], e.start, e.end) for e in new if e.target in names]
         if made:
             logs.mkdir(parents=True, exist_ok=True)
-            with (logs / MADE).open("a", encoding="utf-8") as sink:
-                sink.writelines(map(made_line, made))
+            with (logs / MADE).open("ab", buffering=0) as sink:  # one write: another package's lines stay whole too
+                sink.write("".join(map(made_line, made)).encode())
 
 
 def write_trace(logs: Path, title: str) -> Traced | None:
@@ -97,7 +98,7 @@ def render(found: Timeline, title: str) -> str:
         title=title,
         found=found,
         counts=counts(found),
-        advice=advice(found),
+        advice=advice(found, cores()),
         chain=chain,
         slowest=slowest[:_LISTED],
         bars=[_bar(run, found, on_chain=run in chain) for run in found.runs],

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from builder.compile.forecast import Forecast
 from builder.compile.gate.task import unit_of
 from builder.errors import CompileError
 from builder.report import Report, size
@@ -33,15 +34,11 @@ class UnitWatch:
     report: Report
     what: str
     check_line: Callable[[str], None] = lambda _line: None
-    expected: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by unit (`csrc/x.cu`, `module/x.cuda`), as measured before: units differ a hundredfold."""
+    forecast: Forecast | None = None
     done: int = 0
     total: int = 0
     failures: list[tuple[str, list[str]]] = field(default_factory=list)
     configure: list[str] = field(default_factory=list)
-    _started: float = 0.0
-    _spent: float = 0.0
-    _known: int = 0
     _in_failure: bool = False
 
     def __call__(self, line: str) -> None:
@@ -64,24 +61,16 @@ class UnitWatch:
 
     def _unit(self, done: int, total: int, text: str) -> None:
         self._in_failure = False
-        self._started = self._started or time.monotonic()
         self.done, self.total = done, total
-        cost = self.expected.get(_source(text))
-        self._known, self._spent = self._known + (cost is not None), self._spent + (cost or 0.0)
         shown = f"{self.what}: unit {done} of {total}, {_label(text)}"
-        self.report.progress(done, total, shown, self._remaining(time.monotonic() - self._started))
+        self.report.progress(done, total, shown, self._left(_source(text)), of=self.what)
 
-    def _remaining(self, elapsed: float) -> float | None:
-        """Seconds left, from what the finished units cost and what the others are known to cost.
-
-        A build that goes on has fewer units left than are not seen yet: those count as the others' mean.
-        """
-        if self.done == self.total:
-            return 0.0
-        rest, unseen = sum(self.expected.values()) - self._spent, len(self.expected) - self._known
-        if self._spent and unseen:
-            return elapsed / self._spent * rest * min(1.0, (self.total - self.done) / unseen)
-        return elapsed / (self.done - 1) * (self.total - self.done) if self.done > 1 else None
+    def _left(self, unit: str) -> float | None:
+        """Seconds left of this package's units, as far as can be said when that one is done."""
+        if self.forecast is None:
+            return None
+        self.forecast.finish(unit)
+        return self.forecast.left(self.total - self.done, time.time()) if self.done < self.total else None
 
     def error(self, log: str) -> CompileError:
         """The first failed unit with its own words; memory is said to be memory."""

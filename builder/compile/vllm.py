@@ -13,6 +13,8 @@ from builder.compile.costs import units_of
 from builder.compile.cross import cmake_arguments, cmake_toolchain
 from builder.compile.cutlass import cutlass_folder, cutlass_tree
 from builder.compile.families import FamilyCheck, families_for
+from builder.compile.forecast import Forecast
+from builder.compile.governed import STEPS
 from builder.compile.job import Job
 from builder.compile.native import Door, Rule, native_key
 from builder.compile.pep517 import build_wheel
@@ -53,7 +55,7 @@ def compile_share(job: Job, trees: Mapping[str, PatchedTree], share: Share) -> S
         if made.door.left is None:
             return Shared()
         env = {**job.toolchain.environment(), **made.env}
-        watch = UnitWatch(job.context.report, "vllm", expected=_expected(job))
+        watch = UnitWatch(job.context.report, "vllm", forecast=_forecast(job))
         return compile_units(job, share, made.door.left, made.source, env=env, watch=watch)
 
 
@@ -79,7 +81,7 @@ class _Build:
                 job.toolchain,
                 context,
                 env=self.env,
-                watch=UnitWatch(context.report, "vllm", check.line, _expected(job)),
+                watch=UnitWatch(context.report, "vllm", check.line, _forecast(job)),
                 options=["--py-limited-api=cp38", "--compression=stored"],
             )
 
@@ -128,8 +130,9 @@ def _components(job: Job) -> list[str]:
     return [*job.package.components, *brought]
 
 
-def _expected(job: Job) -> dict[str, float]:
-    return {cost.unit: cost.seconds for cost in units_of("vllm", job.package.components)}
+def _forecast(job: Job) -> Forecast:
+    expected = {cost.unit: cost.seconds for cost in units_of("vllm", job.package.components)}
+    return Forecast(expected, job.context.logs / STEPS)
 
 
 def _cmake(job: Job, source: Path, cutlass: Path) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from builder.compile.costs import UnitCost, measured, seconds_by_table, units_of
 from builder.compile.gate.order import ordered, seconds_by_unit
-from builder.compile.gate.task import Task, expectation, kin_of
+from builder.compile.gate.task import Task, expectation, head_start, kin_of
 from builder.compile.learned import lines
 from builder.recipe import load
 
@@ -61,3 +61,18 @@ def test_ninja_takes_units_that_nobody_measured_for_as_long_as_their_module_says
     after = ordered({"build.ninja": text}, seconds_by_unit(lines({})))["build.ninja"]
     places = [after.index(name) for name in ("fused_moe_120/new", GEMM, "fp4_kv_quant")]
     assert places == sorted(places)
+
+
+def test_a_step_comes_before_others_by_what_its_whole_unit_takes(tmp_path: Path) -> None:
+    (tmp_path / "in.ii").write_text("x")
+
+    def start(name: str, learned: str) -> float:
+        return head_start(
+            Task("ptxas", "/ptxas", [str(tmp_path / "in.ii")], f"/root/cached_ops/{name}.o"), learned, 7.0
+        )
+
+    assert start("fused_moe_120/moe_gemm_moe_gemm_kernels_fp8_uint4.cuda", lines({})) == 550.4
+    assert start("fused_moe_120/new.cuda", lines({})) == 250.0, "as long as its module says"
+    assert start("unheard_of/x.cuda", lines({})) == 7.0, "what the step itself takes"
+    with pytest.raises(ValueError, match="unpack"):
+        start("m/x.cuda", "unit\tm/x.cuda\ttorn")

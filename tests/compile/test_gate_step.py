@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import pytest
 
 from builder.compile.gate.admission import Step
 from builder.compile.gate.queue import Queue
+from builder.compile.gate.step import FOLDER, JOBS, Gate
+from builder.compile.gate.task import Task
 from builder.compile.stubs import Stub, gate_folder
 from builder.store import Store
 
@@ -193,6 +195,46 @@ def test_it_waits_for_one_that_runs_alone_and_starts_when_that_one_is_gone(bench
     assert ended(process) == 0
     (step,) = bench.steps()
     assert step["start"] - step["asked"] > 0.3
+
+
+def test_of_those_that_wait_the_longest_unit_is_the_first(bench: Bench) -> None:
+    """Whichever ninja it is of, and though it asked last."""
+    learned = bench.root / "learned.tsv"
+    learned.write_text("unit\tcsrc/long.cu\t\t1\t500.0\nunit\tcsrc/short.cu\t\t1\t2.0\n")
+    settings = {"SPARK_GATE_LEARNED": str(learned), "SPARK_GATE_JOBS": "1"}
+    program = bench.program("time.sleep(0.3)\n")
+    with bench.ticket(Step(asked=1, expected=1, running=True)).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        units = ("csrc/short.cu", "csrc/long.cu")
+        waiting = []
+        for number, unit in enumerate(units):
+            waiting.append(bench.start(program, SPARK_UNIT=f"CMakeFiles/_C.dir/{unit}.o", **settings))
+            while len(list(bench.gate.iterdir())) < 3 + number:
+                time.sleep(0.02)
+    assert [ended(process) for process in waiting] == [0, 0]
+    assert [step["unit"] for step in bench.steps()] == ["csrc/long.cu", "csrc/short.cu"]
+    long, short = bench.steps()
+    assert short["asked"] < long["asked"], "the log has when each really asked"
+
+
+@pytest.mark.parametrize("ahead", [0, 4])
+def test_the_more_are_ahead_the_less_often_it_looks(bench: Bench, monkeypatch: pytest.MonkeyPatch, ahead: int) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        raise InterruptedError
+
+    monkeypatch.setattr("builder.compile.gate.step.time.sleep", sleep)
+    with ExitStack() as held:
+        for number in range(1 + ahead):
+            ticket = bench.ticket(Step(asked=1, expected=1, running=number == 0), f"000000000{number}.000000-1")
+            fcntl.flock(held.enter_context(ticket.open("rb")), fcntl.LOCK_EX)
+        gate = Gate(Task("cicc", "/cicc", [str(bench.root / "in.ii")]), {FOLDER: str(bench.gate), JOBS: "1"})
+        gate.join()
+        with pytest.raises(InterruptedError):
+            gate._ask(None)
+    assert slept == [pytest.approx(0.1 * (1 + ahead / 2))]
 
 
 def test_a_step_that_is_expected_to_take_more_than_is_free_waits_beside_another(bench: Bench) -> None:

@@ -1,4 +1,5 @@
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,18 @@ def test_the_critical_path_goes_back_from_the_last_to_end() -> None:
         (
             [made("a.cu", 0, 5), made("b.cu", 0, 5), made("c.cu", 5, 10), made("d.cu", 5, 10)],
             [step("d.cu", 6, 9)],
-            "All slots",
+            "All cores",
+        ),
+        (
+            [made("a.cu", 0, 5), made("b.cu", 0, 5), made("c.cu", 0, 10), made("d.cu", 0, 10)],
+            [step("a.cu", 0, 5), step("b.cu", 0, 5), step("c.cu", 5, 10, waited=5), step("d.cu", 5, 10, waited=5)],
+            "All cores",
         ),
     ],
 )
 def test_one_sentence_says_what_would_shorten_the_build(runs: list[Made], steps: list[Step], said: str) -> None:
-    assert said in advice(timeline(runs, steps))
+    """The last: of two packages at once, more units are in hand than cores, and wait for nothing but a core."""
+    assert said in advice(timeline(runs, steps), 2)
 
 
 def test_a_trace_has_a_track_a_slot_and_no_events_that_cross_on_one() -> None:
@@ -177,6 +184,27 @@ def test_only_what_this_build_finished_is_recorded_and_both_files_are_written(tm
     assert json.loads(traced.trace.read_text())["traceEvents"]
     assert "csrc/b.cu" in traced.page.read_text()
     assert "csrc/a.cu" not in traced.page.read_text()
+
+
+def test_two_packages_record_whole_lines_at_the_same_time(tmp_path: Path) -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def build(package: str) -> None:
+        folder = tmp_path / package
+        folder.mkdir()
+        (folder / "build.ninja").write_text("".join(f"build {n:0999d}.cu.o: cuda /src/{n}.cu\n" for n in range(40)))
+        with recorded(folder, package, Path("/src"), tmp_path / "logs"):
+            lines = (f"1\t{n}\t1000000000\t{n:0999d}.cu.o\tff\n" for n in range(2, 40))
+            (folder / ".ninja_log").write_text(f"# ninja log v7\n{''.join(lines)}")
+            meeting.wait()
+
+    threads = [threading.Thread(target=build, args=(name,)) for name in ("vllm", "flashinfer-jit-cache")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    text = (tmp_path / "logs/made.jsonl").read_text()
+    assert len(made_in(text)) == text.count("\n") == 2 * 38
 
 
 def test_what_a_failing_build_finished_is_recorded_too(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 import io
+import json
+import time
+from pathlib import Path
 
-import pytest
-
+from builder.compile.forecast import Forecast
 from builder.compile.units import UnitWatch
 from builder.report import Report
 
@@ -56,24 +58,19 @@ def test_a_configure_error_is_quoted() -> None:
     assert "Unable to find python" in error
 
 
-def test_a_build_that_goes_on_has_less_left_than_all_that_was_not_seen() -> None:
-    expected = {f"csrc/{number}.cu": 10.0 for number in range(10)}
-    seen = UnitWatch(Report(quiet=True), "vllm", expected=expected)
-    seen("[1/3] Building CUDA object CMakeFiles/_C.dir/csrc/7.cu.o")
-    assert seen._remaining(10.0) == pytest.approx(20.0)
-
-
-def test_the_time_left_is_weighed_by_what_units_are_known_to_cost() -> None:
-    seen = UnitWatch(Report(io.StringIO(), github=False), "vllm", expected={"a.cu": 10.0, "b.cu": 30.0, "c.cu": 60.0})
-    seen("[1/3] Building CUDA object CMakeFiles/_C.dir/a.cu.o")
-    assert seen._remaining(5.0) == 45.0
-    seen("[2/3] Building CUDA object CMakeFiles/_C.dir/b.cu.o")
-    assert seen._remaining(20.0) == 30.0
-
-
-def test_a_unit_without_a_description_is_told_by_the_name_in_its_command() -> None:
-    out = io.StringIO()
-    seen = UnitWatch(Report(out, github=False), "jit", expected={"m/a.cuda": 10.0, "m/b.cuda": 30.0})
+def test_a_unit_without_a_description_is_told_by_the_name_in_its_command(tmp_path: Path) -> None:
+    out, log = io.StringIO(), tmp_path / "steps.jsonl"
+    line = {"unit": "m/a.cuda", "start": time.time() - 10, "cpu_seconds": 10.0}
+    log.write_text(f"{json.dumps(line)}\n")
+    seen = UnitWatch(Report(out, github=False), "jit", forecast=Forecast({"m/a.cuda": 10.0, "m/b.cuda": 300.0}, log))
     seen("[1/2] SPARK_UNIT=/root/cached_ops/m/a.cuda.o /bin/sccache nvcc -c /src/a.cu -o /root/cached_ops/m/a.cuda.o ")
-    assert seen._remaining(5.0) == 15.0
-    assert "unit 1 of 2, m/a.cuda" in out.getvalue()
+    assert "jit: unit 1 of 2, m/a.cuda, about 5 min" in out.getvalue()
+
+
+def test_where_no_compiler_has_run_nothing_is_said_of_the_time_left(tmp_path: Path) -> None:
+    out = io.StringIO()
+    forecast = Forecast({"csrc/a.cu": 10.0, "csrc/b.cu": 30.0}, tmp_path / "steps.jsonl")
+    seen = UnitWatch(Report(out, github=False), "vllm", forecast=forecast)
+    seen("[1/2] Building CUDA object CMakeFiles/_C.dir/csrc/a.cu.o")
+    seen("[2/2] Building CUDA object CMakeFiles/_C.dir/csrc/b.cu.o")
+    assert out.getvalue().splitlines() == ["    [ 50%] vllm: unit 1 of 2, a.cu", "    [100%] vllm: unit 2 of 2, b.cu"]

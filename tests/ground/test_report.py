@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import os
 import re
+import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builder.errors import FetchError
+from builder.errors import FetchError, Interrupted
 from builder.report import Report, counted, duration, size
 from tests.ground.conftest import CALM
 
@@ -85,7 +86,10 @@ def test_a_step_says_its_title_and_its_time() -> None:
     assert list(report.timings) == ["compile vllm"]
 
 
-@pytest.mark.parametrize(("error", "word"), [(FetchError("x"), "failed"), (KeyboardInterrupt(), "stopped")])
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [(FetchError("x"), "failed"), (KeyboardInterrupt(), "stopped"), (Interrupted("x"), "stopped")],
+)
 def test_a_step_that_ends_badly_says_so(error: BaseException, word: str) -> None:
     report, stream = _report(github=True)
     with pytest.raises(type(error)), report.step("fetch"):
@@ -113,6 +117,51 @@ def test_github_folds_never_nest_open() -> None:
         report.note("x")
     text = stream.getvalue()
     assert text.count("::group::") == text.count("::endgroup::") == 2
+
+
+def test_steps_inside_another_stay_in_its_fold_and_name_themselves_when_they_end() -> None:
+    report, stream = _report(github=True)
+    first, second = (report.step(f"compile {name}", inside=True) for name in ("vllm", "flashinfer"))
+    with report.step("compile aeon7"), first, second:
+        report.note("x")
+    lines = [re.sub(r"\d\.\d", "0.0", line) for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "::group::compile aeon7",
+        "==> compile vllm",
+        "==> compile flashinfer",
+        "    x",
+        "    compile flashinfer: done in 0.0 s",
+        "    compile vllm: done in 0.0 s",
+        "    done in 0.0 s",
+        "::endgroup::",
+    ]
+
+
+def test_threads_that_share_a_report_lose_no_line_and_no_count() -> None:
+    report, stream = _report()
+
+    def work(name: str) -> None:
+        for number in range(300):
+            report.line(f"{name} {number}")
+            report.add("made", 1)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = stream.getvalue().splitlines()
+    assert sorted(lines) == sorted(f"{name} {number}" for name in "abc" for number in range(300))
+    assert report.counters == {"made": 900}
+
+
+def test_each_of_two_things_at_once_is_told_every_10_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    report, stream = _report()
+    for tick in range(300):
+        monkeypatch.setattr(time, "monotonic", lambda tick=tick: 1000.0 + tick / 10)
+        report.progress(tick, 1000, f"{tick % 2}", of=f"{tick % 2}")
+    assert [line.split()[-1] for line in stream.getvalue().splitlines()].count("0") == 3
+    assert [line.split()[-1] for line in stream.getvalue().splitlines()].count("1") == 3
 
 
 def test_warnings_are_annotations_on_github() -> None:

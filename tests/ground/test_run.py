@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from builder import run as door
 from builder.errors import Interrupted, RunError
-from builder.run import echo, masked, run, stop, tool_environment
+from builder.run import Halt, echo, masked, run, stop, tool_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -309,3 +310,43 @@ def test_a_callback_that_fails_leaves_no_child_behind(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\d+"):
         run([sys.executable, "-c", code], log=tmp_path / "log", on_line=refuse)
     assert _soon(lambda: _gone(pids[0]))
+
+
+def test_a_halt_ends_the_programs_of_all_threads_at_once_and_lets_none_start(tmp_path: Path) -> None:
+    halt, told, ready = Halt(), list[str](), threading.Barrier(3, timeout=30)
+    run_halting = halt.over(run)
+
+    def ready_line(_: str) -> None:
+        ready.wait()
+
+    def work(obeys: str) -> None:
+        try:
+            run_halting([sys.executable, "-c", CHILD, tmp_path / obeys, obeys], on_line=ready_line)
+        except Interrupted as error:
+            told.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("SIGINT", "SIGTERM")]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    start = time.monotonic()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(door, "_POLITE", tuple((number, 1.0) for number, _ in door._POLITE))
+        halt.call()
+    assert time.monotonic() - start < 5
+    for thread in threads:
+        thread.join(10)
+    assert [(tmp_path / name).read_text().split() for name in ("SIGINT", "SIGTERM")] == [
+        ["SIGINT"],
+        ["SIGINT", "SIGTERM"],
+    ]
+    assert len(told) == 2
+    with pytest.raises(Interrupted):
+        run_halting([sys.executable, "-c", f"open({str(tmp_path / 'late')!r}, 'w')"])
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_halt_that_nobody_calls_changes_nothing() -> None:
+    assert Halt().over(run)([sys.executable, "-c", "print(1)"]).output == "1\n"
+    with pytest.raises(RunError, match="ended with exit 3"):
+        Halt().over(run)([sys.executable, "-c", "raise SystemExit(3)"])

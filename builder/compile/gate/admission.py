@@ -8,7 +8,10 @@ UNKNOWN_SECONDS = 60.0
 
 
 class Step:
-    """A step that waits or runs. Bytes and seconds; times are of the epoch."""
+    """A step that waits or runs. Bytes and seconds; times are of the epoch.
+
+    `asked` is its place in the queue: when it counts as having asked.
+    """
 
     __slots__ = ("alone", "asked", "child", "expected", "pid", "rss", "running", "seconds", "start")
 
