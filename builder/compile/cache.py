@@ -17,7 +17,13 @@ from builder.context import Context
 from builder.errors import RunError, StoreError, ToolchainError
 from builder.report import counted
 
+_LONGEST = 107
+"""Bytes that Linux takes for the place of a socket."""
+
 _SHARED = ("SCCACHE_", "AWS_", "ACTIONS_CACHE", "ACTIONS_RESULTS", "ACTIONS_RUNTIME")
+_PROXIES = ("https_proxy", "no_proxy")
+"""Of either case: buckets and cache services may lie behind one. Storage by plain http is a neighbour's, or our own."""
+
 _REFUSED = {"SCCACHE_SERVER_PORT", "SCCACHE_NO_DAEMON", "SCCACHE_START_SERVER"}
 _SIZE = "40G"
 UNWRITTEN = "cache writes failed"
@@ -46,6 +52,14 @@ def compiler_cache(toolchain: Toolchain, context: Context) -> Iterator[Mapping[s
 
 def _start(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> None:
     """Start the server before its clients: two of them at once would start two, and one would outlive the build."""
+    socket = env["SCCACHE_SERVER_UDS"]
+    if len(os.fsencode(socket)) > _LONGEST:
+        raise ToolchainError(
+            f"{canonical_root()} is too long a path for the compiler cache's socket",
+            where=socket,
+            expected=f"at most {_LONGEST} bytes with the socket's name, {len(os.fsencode(socket))} here",
+            remedy="set SPARK_WHEELS_ROOT to a shorter folder, or unset it",
+        )
     try:
         context.run([toolchain.bin / "sccache", "--start-server"], env=toolchain.environment() | dict(env))
     except RunError as error:
@@ -60,7 +74,7 @@ def _start(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> No
 def _environment(context: Context) -> dict[str, str]:
     """A damaged object is compiled again; a damaged entry of direct mode would end the build, so that it is off."""
     usual = {"SCCACHE_DIR": str(context.store.root / "sccache"), "SCCACHE_CACHE_SIZE": _SIZE}
-    asked = {name: value for name, value in os.environ.items() if name.startswith(_SHARED) and name not in _REFUSED}
+    asked = {name: value for name, value in os.environ.items() if _is_asked(name)}
     return (
         usual
         | asked
@@ -70,6 +84,10 @@ def _environment(context: Context) -> dict[str, str]:
             "SCCACHE_DIRECT": "false",
         }
     )
+
+
+def _is_asked(name: str) -> bool:
+    return name.lower() in _PROXIES or (name.startswith(_SHARED) and name not in _REFUSED)
 
 
 def _stop(toolchain: Toolchain, env: Mapping[str, str], context: Context) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from builder.compile.gate.memory import groups
+
 
 def job_count(asked: str) -> int:
     """Steps that run at once: `auto` is every core, or a number of at least 1. Memory is the gate's matter."""
@@ -25,11 +27,16 @@ def with_waiting(running: int) -> int:
     return running + (running + 1) // 2
 
 
-def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Cores that we may use: our affinity, or fewer under a cgroup's quota."""
-    own = len(os.sched_getaffinity(0))
+def cores(proc: str = "/proc") -> int:
+    """Cores that we may use: our affinity, or fewer under the quota of a cgroup around us (versions 1 and 2)."""
+    quotas = [_quota(Path(folder), version) for folder, version in groups("cpu", proc)]
+    return max(1, min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)]))
+
+
+def _quota(group: Path, version: str) -> int | None:
+    names = ("cpu.max",) if version == "2" else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     try:
-        most, period = quota.read_text(encoding="ascii").split()
-        return max(1, min(own, int(most) // int(period)))
-    except (OSError, ValueError):
-        return own
+        most, period = " ".join((group / name).read_text(encoding="ascii") for name in names).split()
+        return int(most) // int(period) if int(most) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):  # `max`, or no such file
+        return None

@@ -7,6 +7,7 @@ shared between checkouts, users and machines only if the path is the same everyw
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from builder.errors import StoreError, ToolchainError
 from builder.report import counted
 from builder.store import Store
 
+_SETTING = "SPARK_WHEELS_ROOT"
+_PLAIN = re.compile(r"/[\w./+@-]*")
 CANONICAL = Path("/var/tmp/spark-wheels")  # noqa: S108  a fixed path is the purpose; its owner and mode are checked
 
 
@@ -25,7 +28,7 @@ def canonical_root(root: Path | None = None) -> Path:
 
     SPARK_WHEELS_ROOT moves it, at the price of sharing no cached object with anybody else.
     """
-    root = root or Path(os.environ.get("SPARK_WHEELS_ROOT", CANONICAL))
+    root = root or _asked()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = root.lstat()
     if root.is_symlink() or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
@@ -36,6 +39,19 @@ def canonical_root(root: Path | None = None) -> Path:
             remedy=f"remove it, or have its owner remove it: rm -r {root}",
         )
     return root
+
+
+def _asked() -> Path:
+    """The folder that the setting names. Raises ToolchainError for one that upstream's builds cannot work in."""
+    said = os.environ.get(_SETTING) or str(CANONICAL)
+    if not _PLAIN.fullmatch(said):
+        raise ToolchainError(
+            f"{_SETTING}={said} is no place to compile in",
+            where=_SETTING,
+            expected="an absolute path of letters, digits and ./+@_- : others end words in cmake's, ninja's and PATH's",
+            remedy=f"unset it to compile in {CANONICAL}, or name another folder",
+        )
+    return Path(said)
 
 
 @contextmanager

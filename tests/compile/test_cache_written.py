@@ -18,7 +18,7 @@ from builder.compile.cache import _environment, check_written, compiler_cache, c
 from builder.compile.host import Compilers
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
-from builder.errors import StoreError
+from builder.errors import StoreError, ToolchainError
 
 
 def stats(*, misses: int = 4, writes: int = 4, errors: int = 0) -> dict[str, Any]:
@@ -100,6 +100,29 @@ def test_the_caller_says_where_the_cache_is_and_not_how_its_server_runs(
     }
     plain.pop("SCCACHE_CACHE_SIZE")
     assert found == plain
+
+
+def test_a_proxy_before_the_storage_is_passed_on(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", str(tmp_path))
+    settings = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": ".local"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert settings.items() <= _environment(context).items()
+
+
+def test_a_folder_too_deep_for_a_socket_is_said(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sccache would say that its server timed out."""
+    root = tmp_path / ("x" * 100)
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", str(root))
+    compilers = Compilers(Path("cc"), Path("c++"), Path("strip"), "1", cross=False)
+    toolchain = Toolchain("k", "index", "aarch64", "13", "2", root, root, root, root, root, compilers)
+    with pytest.raises(ToolchainError, match="too long a path") as told, compiler_cache(toolchain, context):
+        pass
+    assert "shorter folder" in told.value.remedy
 
 
 @pytest.mark.compile

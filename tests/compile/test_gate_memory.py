@@ -35,6 +35,15 @@ def test_a_cgroup_of_version_2_counts_with_the_cache_that_it_can_drop(tmp_path: 
     assert Memory(where).now() == (35 * MB, 100 * MB)
 
 
+def test_a_mark_above_which_a_group_is_held_back_is_a_limit_too(tmp_path: Path) -> None:
+    """memory.high kills nothing: every allocation above it waits, and a build there never ends."""
+    mount = tmp_path / "v2"
+    where = proc(tmp_path, "0::/slice\n", f"30 1 0:1 / {mount} rw - cgroup2 cgroup2 rw\n")
+    limits = {"memory__max": str(100 * MB), "memory__high": str(80 * MB)}
+    group(mount / "slice", memory__current=str(50 * MB), memory__stat="inactive_file 0", **limits)
+    assert Memory(where).now() == (30 * MB, 80 * MB)
+
+
 def test_a_cgroup_of_version_1_counts_and_its_unlimited_parents_do_not(tmp_path: Path) -> None:
     mount = tmp_path / "v1"
     where = proc(tmp_path, "4:memory:/a/b\n0::/\n", f"30 1 0:1 / {mount} rw,nosuid - cgroup cgroup rw,memory\n")

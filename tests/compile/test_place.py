@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.compile.place import canonical_root, holding
+from builder.compile.place import CANONICAL, _asked, canonical_root, holding
 from builder.context import Context
 from builder.errors import ToolchainError
 
@@ -26,6 +26,23 @@ def test_a_link_to_somewhere_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ToolchainError, match="not safely ours"):
         canonical_root(tmp_path / "root")
+
+
+@pytest.mark.parametrize("said", ["build", "./build", "~/build", "/srv/my build", "/srv/a:b", "/srv/a;b", "/srv/$a"])
+def test_a_setting_that_no_build_can_work_in_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", said)
+    with pytest.raises(ToolchainError, match="is no place to compile in"):
+        canonical_root()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty path would be the folder that one stands in."""
+    monkeypatch.setenv("SPARK_WHEELS_ROOT", "")
+    assert _asked() == CANONICAL
 
 
 def test_a_second_build_waits_and_says_for_what(

@@ -10,41 +10,43 @@ class Memory:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._meminfo = f"{proc}/meminfo"
-        self._groups = _groups(read(f"{proc}/self/cgroup"), read(f"{proc}/self/mountinfo"))
+        self._groups = groups("memory", proc)
 
     def now(self) -> tuple[int, int]:
         """Bytes available now, and the bytes there are in all."""
         facts = _fields(read(self._meminfo))
         found = [(facts.get("MemAvailable", 0) * 1024, facts.get("MemTotal", 0) * 1024)]
-        for folder, names in self._groups:
-            limit = _number(read(f"{folder}/{names[0]}"))
-            if 0 < limit < 1 << 60:
+        for folder, version in self._groups:
+            limits, used, total = _V2 if version == "2" else _V1
+            numbers = [_number(read(f"{folder}/{name}")) for name in limits]
+            limit = min((number for number in numbers if 0 < number < 1 << 60), default=0)
+            if limit:
                 stat = _fields(read(f"{folder}/memory.stat"))
-                cache = stat.get(f"{names[2]}inactive_file", 0) + stat.get(f"{names[2]}active_file", 0) // 2
-                found.append((max(0, limit - _number(read(f"{folder}/{names[1]}")) + cache), limit))
+                cache = stat.get(f"{total}inactive_file", 0) + stat.get(f"{total}active_file", 0) // 2
+                found.append((max(0, limit - _number(read(f"{folder}/{used}")) + cache), limit))
         return min(found)[0], min(total for _, total in found)
 
 
-_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
-_V2 = ("memory.max", "memory.current", "")
+_V1 = (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_")
+_V2 = (("memory.max", "memory.high"), "memory.current", "")
+"""Limits, use, and what stands before the statistics' names. Above memory.high nothing is killed, but all but stops."""
 
 
-def _groups(cgroup: str, mountinfo: str) -> list[tuple[str, tuple[str, str, str]]]:
-    """The folders of our memory cgroup and of those around it, with the names of their files."""
+def groups(controller: str, proc: str = "/proc") -> list[tuple[str, str]]:
+    """The folder of our cgroup of that controller and those around it, the nearest first, each with its version."""
     ours = {}
-    for line in cgroup.splitlines():
+    for line in read(f"{proc}/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        ours["1" if "memory" in controllers.split(",") else "2" if not controllers else ""] = path
-    found: list[tuple[str, tuple[str, str, str]]] = []
-    for line in mountinfo.splitlines():
+        ours["1" if controller in controllers.split(",") else "2" if not controllers else ""] = path
+    found: list[tuple[str, str]] = []
+    for line in read(f"{proc}/self/mountinfo").splitlines():
         head, _, tail = line.partition(" - ")
-        kind = tail.split()[:1]
-        version = "2" if kind == ["cgroup2"] else "1" if kind == ["cgroup"] and "memory" in tail.split(",") else ""
-        version = version or ("1" if kind == ["cgroup"] and tail.rpartition(" ")[2].endswith("memory") else "")
+        kind, options = tail.partition(" ")[0], tail.rpartition(" ")[2].split(",")
+        version = "2" if kind == "cgroup2" else "1" if kind == "cgroup" and controller in options else ""
         if version and version in ours:
             root, mount = head.split()[3:5]
             path = ours[version].removeprefix(root.rstrip("/")) if ours[version].startswith(root) else ""
-            found += [(place, _V2 if version == "2" else _V1) for place in _upward(mount, path)]
+            found += [(place, version) for place in _upward(mount, path)]
     return found
 
 
