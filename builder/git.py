@@ -192,7 +192,7 @@ class Objects:
         for path in {path for known in here for path in self.files(known)} - wanted.keys():
             changed += _remove(folder / path)
         for path, entry in wanted.items():
-            if not self._stands(folder / path, entry):
+            if not self.stands(folder / path, entry):
                 self._put(folder / path, entry)
                 changed += 1
         atomic_write(state, tree.encode())
@@ -205,7 +205,7 @@ class Objects:
         except (SourceError, KeyError, ValueError):
             return False
 
-    def _stands(self, path: Path, entry: Entry) -> bool:
+    def stands(self, path: Path, entry: Entry) -> bool:
         """True when the place already holds the entry: a killed checkout loses no times."""
         if entry.mode == FileMode.COMMIT:
             return path.is_dir() and not path.is_symlink()

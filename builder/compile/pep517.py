@@ -42,7 +42,8 @@ def build_wheel(
     )
     out.mkdir(parents=True, exist_ok=True)
     try:
-        name = backend.build_wheel(str(out), {"--build-option": list(options)})
+        settings: dict[str, str | list[str]] = {"--build-option": list(options), "--quiet": "yes"}  # no line a file
+        name = backend.build_wheel(str(out), settings)
     except RunError as error:
         raise watch.error(str(log)) from error
     return out / name

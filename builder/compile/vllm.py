@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.compile.collected import keep_collected
 from builder.compile.costs import units_of
 from builder.compile.cross import cmake_arguments, cmake_toolchain
 from builder.compile.cutlass import cutlass_folder, cutlass_tree
@@ -92,10 +92,11 @@ def _build(job: Job, trees: Mapping[str, PatchedTree], *, share: bool) -> Iterat
     cutlass = cutlass_folder(trees, context)
     externals = {each.external.variable: external_folder(each, context) for each in job.externals}
     with workplace(tree, job.toolchain, context) as source:
-        _forget_outputs(source)
-        files = Objects(tree.git_dir).files(tree.tree)
+        objects = Objects(tree.git_dir)
+        files = objects.files(tree.tree)
         settings = {**_environment(job, source, cutlass), **externals}
         key = native_key(files, _RULE, [settings, *_reached(job, trees)])
+        keep_collected(source, objects, files, key)
         door = Door(context.store, key, job.out.parent / "door")
         if door.kept and not share:
             context.report.note("vllm: nothing that is compiled has changed: its extensions are kept")
@@ -146,9 +147,3 @@ def _cmake(job: Job, source: Path, cutlass: Path) -> list[str]:
         atomic_write(file, cmake_toolchain(job.toolchain).encode())
         variables["CMAKE_TOOLCHAIN_FILE"] = str(file)
     return [f"-D{name}={value}" for name, value in variables.items()]
-
-
-def _forget_outputs(source: Path) -> None:
-    """What setuptools collected last time must not leak into this wheel; objects stay."""
-    for folder in [*source.glob("build/lib*"), *source.glob("build/bdist*"), *source.glob("*.egg-info")]:
-        shutil.rmtree(folder)
