@@ -197,7 +197,7 @@ def _audited(job: Job, listed: list[str]) -> dict[str, Any]:
     found = audit(listed, job.package.components)
     atomic_write(job.context.logs / "ahead-of-time.json", json.dumps(found, indent=1).encode())
     for line in told(found):
-        job.context.report.note(line)
+        job.context.report.note(f"flashinfer-jit-cache: {line}")
     return found
 
 

@@ -51,6 +51,7 @@ class _Meter:
 
     report: Report
     total: int
+    named: str
     started: float = field(default_factory=time.monotonic)
     done: int = 0
     network: int = 0
@@ -71,7 +72,7 @@ class _Meter:
             elapsed = time.monotonic() - self.started
             left = elapsed * max(self.total - self.done, 0) / max(self.done, 1) if elapsed > _SETTLED else None
             if self.done <= self.total:
-                self.report.progress(self.done, self.total, f"{size(self.done)} of {size(self.total)}", left)
+                self.report.progress(self.done, self.total, f"{self.named}{size(self.done)} of {size(self.total)}", left)
 
 
 def fetch(file: LockedFile, store: Store, report: Report, index: Index | None = None) -> Path:
@@ -96,7 +97,8 @@ def fetch_all(files: Iterable[LockedFile], store: Store, report: Report, index: 
     from builder.fetch.session import Session
 
     store.sweep()
-    meter = _Meter(report, sum(file.size for file in missing))
+    named = f"{missing[0].filename}: " if len(missing) == 1 else ""
+    meter = _Meter(report, sum(file.size for file in missing), named)
     with Session(index or Index.configured(), pause=meter.stop.wait) as session:
         try:
             _in_threads(missing, session, store, meter)

@@ -21,7 +21,7 @@ UNIT, DEVICE = "SPARK_UNIT", "SPARK_GATE_DEVICE"
 _TICK = 0.1
 _SHORT_TICK = 0.02
 """Seconds between looks at memory, when there is plenty and when there is not: cicc takes up to 1 GB a second. One that
-waits looks the less often the more are ahead of it, or a long queue would spend a core on looking."""
+waits looks the less often the more are ahead of it, or a queue of forty would spend a fifth of a core on looking."""
 
 _PATIENCE = 1.0
 """Seconds that a program has to end when nobody waits for what it makes."""
