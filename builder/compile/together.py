@@ -26,10 +26,10 @@ def together(acts: Sequence[Callable[[], _Result]], halt: Callable[[], None]) ->
     ended: SimpleQueue[Future[_Result]] = SimpleQueue()
     futures: list[Future[_Result]] = [Future() for _ in acts]
     threads = [Thread(target=_run, args=pair, daemon=True) for pair in zip(acts, futures, strict=True)]
-    for future, thread in zip(futures, threads, strict=True):
-        future.add_done_callback(ended.put)
-        thread.start()
     try:
+        for future, thread in zip(futures, threads, strict=True):
+            future.add_done_callback(ended.put)
+            thread.start()
         for _ in acts:
             ended.get().result()
     except BaseException:
@@ -48,5 +48,5 @@ def _run(act: Callable[[], _Result], future: Future[_Result]) -> None:
 
 def _settle(threads: Sequence[Thread]) -> None:
     end = time.monotonic() + GRACE
-    for thread in threads:
+    for thread in (thread for thread in threads if thread.ident is not None):
         thread.join(max(0.0, end - time.monotonic()))

@@ -80,6 +80,22 @@ def test_ctrl_c_reaches_all() -> None:
     assert stopped.is_set()
 
 
+def test_ctrl_c_before_all_have_begun_ends_those_that_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, begin, begun = threading.Event(), threading.Thread.start, list[threading.Thread]()
+
+    def start(thread: threading.Thread) -> None:
+        if begun:
+            raise KeyboardInterrupt
+        begun.append(thread)
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        together([lambda: stopped.wait(30)] * 3, stopped.set)
+    assert stopped.is_set()
+    assert not begun[0].is_alive()
+
+
 def test_one_that_does_not_hear_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[together.__module__], "GRACE", 0.1)
     never = threading.Event()
