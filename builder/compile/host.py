@@ -37,8 +37,8 @@ def find_compilers(machine: str, context: Context) -> Compilers:
     """GCC for `machine`, installed if it may be; raises ToolchainError with the command if not."""
     cross = machine != platform.machine()
     prefix = f"{machine}-linux-gnu-"
+    package = f"g++-{machine.replace('_', '-')}-linux-gnu" if cross else "g++"
     if shutil.which(f"{prefix}g++") is None:
-        package = f"g++-{machine.replace('_', '-')}-linux-gnu" if cross else "g++"
         _install([package], f"a C++ compiler for {machine}", context)
     if not (python_headers() / "Python.h").is_file():
         _install(["python3-dev"], "Python's C headers (Python.h)", context)
@@ -49,7 +49,7 @@ def find_compilers(machine: str, context: Context) -> Compilers:
             f"no {prefix}{', '.join(missing)}" if missing else f"no Python.h in {python_headers()}",
             where="this machine",
             expected=f"GCC for {machine} and Python's headers",
-            remedy=f"install them: {_command([f'g++-{machine}-linux-gnu', 'python3-dev'])}",
+            remedy=f"install them: {_command([package, 'python3-dev'])}",
         )
     paths = {tool: Path(path) for tool, path in found.items() if path is not None}
     version = context.run([paths["g++"], "-dumpfullversion"]).output.strip()

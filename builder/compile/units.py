@@ -19,9 +19,17 @@ from builder.report import Report, size
 _STATUS = re.compile(r"\[(\d+)/(\d+)\]\s+(.*)")
 _NAMED = re.compile(r"SPARK_UNIT=(\S+) ")
 _FAILED = re.compile(r"FAILED:\s+(?:\[code=-?\d+\]\s+)?(\S+)")
-_KILLED = re.compile(r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory", re.IGNORECASE)
+_KILLED = re.compile(
+    r"\bKilled\b|signal 9|\[code=137\]|(?:exit|code|status) 137|out of memory|memory exhausted"
+    r"|Cannot allocate memory|what\(\):\s+std::bad_alloc|Memory allocation failure",
+    re.IGNORECASE,
+)
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _ALONE = re.compile(r"spark-gate: (\S+) of (\S+) was killed for memory at (\d+) bytes, running alone")
-_ERROR = re.compile(r"\berror\b|\bfatal\b|Killed|undefined reference", re.IGNORECASE)
+_ERROR = re.compile(
+    r"\berror\b|\bfatal\b|Killed|undefined reference|memory exhausted|cate memory|bad_alloc|allocation fail|No space",
+    re.IGNORECASE,
+)
 _WRONG = ("CMake Error", "RuntimeError:", "ModuleNotFoundError:", "error: ", "spark-gate: no code")
 _KEPT = 400
 _KEPT_CONFIGURE = 12
@@ -94,6 +102,14 @@ class UnitWatch:
                 where=unit,
                 expected="enough memory for this unit; it said: " + " | ".join(said),
                 remedy="run again with fewer jobs (jobs=1): finished units are kept",
+            )
+        if any(_FULL.search(line) for line in lines):
+            return CompileError(
+                f"{self.what}: the disk is full, where {unit} was compiled{more}",
+                where=unit,
+                expected="room for objects, and for compilers in TMPDIR; it said: " + " | ".join(said),
+                remedy="free some space (df says where), or set TMPDIR to a disk that has some, and run again: "
+                "finished units are kept",
             )
         return CompileError(
             f"{self.what}: {unit} failed{more}",

@@ -3,6 +3,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from builder.compile.forecast import Forecast
 from builder.compile.units import UnitWatch
 from builder.report import Report
@@ -49,6 +51,35 @@ def test_a_killed_compiler_is_said_to_be_memory() -> None:
 
 def test_exit_137_is_memory_too() -> None:
     assert "memory" in str(watch("FAILED: [code=137] x.o\ng++ x.cc\nninja: build stopped").error("l"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "virtual memory exhausted: Cannot allocate memory",
+        "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+        "  what():  std::bad_alloc",
+        "ptxas fatal   : Memory allocation failure",
+    ],
+)
+def test_so_is_a_compiler_that_gives_up_by_itself(said: str) -> None:
+    error = str(watch(f"FAILED: [code=1] x.o\ng++ x.cc\n{said}\nninja: build stopped").error("l"))
+    assert "most likely for memory" in error
+    assert said.strip() in error
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "x.cc:3:1: fatal error: error writing to /tmp/ccX.s: No space left on device",
+        "/usr/bin/ld: final link failed: No space left on device",
+    ],
+)
+def test_a_full_disk_is_said_to_be_one(said: str) -> None:
+    error = watch(f"FAILED: [code=1] x.o\ng++ x.cc\n{said}\nninja: build stopped").error("l")
+    assert "the disk is full" in error.what
+    assert said in error.expected
+    assert "TMPDIR" in error.remedy
 
 
 def test_a_configure_error_is_quoted() -> None:
