@@ -6,6 +6,7 @@ wheel, and one that an older file replaced would not be seen. So what is not the
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,5 +37,7 @@ def _prune(folder: Path, objects: Objects, files: Mapping[str, Entry]) -> None:
     for path in folder.rglob("*"):
         if path.is_symlink() or path.is_file():
             entry = files.get(path.relative_to(folder).as_posix())
-            if entry is None or not objects.stands(path, entry):
+            if entry is not None and objects.stands(path, entry):
+                os.utime(path, follow_symlinks=False)  # setuptools leaves it full seconds, older than its original
+            else:
                 path.unlink()

@@ -50,8 +50,10 @@ def test_only_what_is_the_trees_own_stays(objects: Objects, source: Path) -> Non
         (source / LIB / name).write_bytes(data)
     (source / LIB / "p/run.sh").chmod(0o755)
     (source / LIB / "p/_C.abi3.so").write_bytes(b"so")
+    os.utime(source / LIB / "p/a.py", (1, 1))
     keep_collected(source, objects, files, "key")
     assert left(source) == FILES.keys()
+    assert (source / LIB / "p/a.py").stat().st_mtime > 1e9  # newer than the checkout's, so nobody copies it again
     assert not list(source.glob("build/bdist*")) + list(source.glob("*.egg-info"))
 
 
