@@ -89,9 +89,9 @@ class _Build:
 @contextmanager
 def _build(job: Job, trees: Mapping[str, PatchedTree], *, share: bool) -> Iterator[_Build]:
     context, tree = job.context, trees[job.package.name]
-    cutlass = cutlass_folder(trees, context)
-    externals = {each.external.variable: external_folder(each, context) for each in job.externals}
-    with workplace(tree, job.toolchain, context) as source:
+    with workplace(tree, job.toolchain, context) as source:  # which holds what only vLLM's units read besides, too
+        cutlass = cutlass_folder(trees, context)
+        externals = {each.external.variable: external_folder(each, context) for each in job.externals}
         objects = Objects(tree.git_dir)
         files = objects.files(tree.tree)
         settings = {**_environment(job, source, cutlass), **externals}
@@ -107,7 +107,8 @@ def _build(job: Job, trees: Mapping[str, PatchedTree], *, share: bool) -> Iterat
 
 def _reached(job: Job, trees: Mapping[str, PatchedTree]) -> list[object]:
     """What reaches the extensions beside vLLM's own files and the environment."""
-    return [job.toolchain.key, job.toolchain.layout, [each.tree for each in job.externals], cutlass_tree(trees)]
+    externals, toolchain = [each.tree for each in job.externals], job.toolchain
+    return [toolchain.key, toolchain.layout, externals, cutlass_tree(trees), cmake_toolchain(toolchain)]
 
 
 def _environment(job: Job, source: Path, cutlass: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,30 +8,33 @@ import grimp
 import pytest
 
 from builder.compile import package as packaging
+from builder.compile import vllm
 from builder.compile.host import Compilers
 from builder.compile.job import Job
 from builder.compile.kept import keep_wheel
-from builder.compile.package import DRIVERS, Order, _code, _key, _versions, compile_package, compile_share
+from builder.compile.package import DRIVERS, Order, _code, _job, _key, _versions, compile_package, compile_share
 from builder.compile.shard import Share
 from builder.compile.shared import Shared
 from builder.compile.toolchain import Toolchain
 from builder.context import Context
+from builder.errors import CompileError
 from builder.git import EMPTY_TREE
 from builder.model import PatchedTree, Wheel
 from builder.recipe import NAMED, load
+from builder.store import key_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_wheel_depends_on_versions_that_it_names_and_on_no_other() -> None:
     recipe = load("smoke", ROOT)
-    vllm = recipe.package("vllm")
-    changed = tuple(replace(p, result_tree="0" * 40) if p is vllm else p for p in recipe.packages)
+    ours = recipe.package("vllm")
+    changed = tuple(replace(p, result_tree="0" * 40) if p is ours else p for p in recipe.packages)
     other = replace(recipe, packages=changed)
     for name in ("flashinfer-python", "flashinfer-jit-cache"):
         assert _versions(recipe, recipe.package(name)) == _versions(other, other.package(name))
-    assert _versions(recipe, vllm) != _versions(other, other.package("vllm"))
-    assert set(_versions(recipe, vllm)) == set(DRIVERS)
+    assert _versions(recipe, ours) != _versions(other, other.package("vllm"))
+    assert set(_versions(recipe, ours)) == set(DRIVERS)
 
 
 def test_every_driver_says_which_versions_its_wheels_name() -> None:
@@ -88,3 +92,35 @@ def test_a_share_is_compiled_though_its_wheel_is_kept_here(
     monkeypatch.setattr(packaging, "SHARES", {"vllm": units})
     assert compile_share(order, Share(1, 2), context) == Shared(("x.o",), 2)
     assert asked == [Share(1, 2)]
+
+
+def test_what_the_units_read_is_laid_out_while_their_build_folder_is_held(
+    order: Order, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a build with another CUTLASS changes the headers under one that compiles."""
+    seen: list[str] = []
+
+    @contextmanager
+    def held(*_: object) -> Iterator[Path]:
+        seen.append("held")
+        yield tmp_path
+
+    def cutlass(*_: object) -> Path:
+        seen.append("cutlass")
+        raise CompileError("far enough")
+
+    monkeypatch.setattr(vllm, "workplace", held)
+    monkeypatch.setattr(vllm, "cutlass_folder", cutlass)
+    with pytest.raises(CompileError, match="far enough"):
+        vllm.build(_job(order, tmp_path / "out", context), order.trees)
+    assert seen == ["held", "cutlass"]
+
+
+def test_the_settings_of_a_cross_build_are_in_the_key_of_its_parts(
+    order: Order, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "cutlass_tree", lambda _: "tree")
+    job = _job(order, tmp_path / "out", context)
+    before = key_of(vllm._reached(job, order.trees))
+    monkeypatch.setattr(vllm, "cmake_toolchain", lambda _: "set(CMAKE_SYSTEM_NAME Other)")
+    assert key_of(vllm._reached(job, order.trees)) != before
