@@ -171,10 +171,11 @@ class LockedFile:
 
 @dataclass(frozen=True, slots=True)
 class LockedBase:
-    """An image's base: the digest that pins it, and the diff_ids of its layers on the lock's platform."""
+    """An image's base: the digest that pins it, and diff_ids and variables (`NAME=value`) on the lock's platform."""
 
     digest: str
     layers: tuple[str, ...]
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

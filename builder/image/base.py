@@ -10,7 +10,7 @@ from builder.errors import NegativeVerdict
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import Finding
 from builder.verify.check import told
-from builder.verify.image import Wanted, base_findings, pinned, pull, pulled_base
+from builder.verify.image import Standing, Wanted, base_findings, pinned, pull, pulled_base
 from builder.verify.image.places import GROUP_LINE, USER, USER_LINE, Python
 
 
@@ -22,6 +22,12 @@ class Base:
     digest: str
     reference: str
     facts: ContainerFacts
+
+    @property
+    def standing(self) -> Standing:
+        """What an image on it must begin with, and may take over."""
+        env = tuple(f"{name}={value}" for name, value in self.facts.env.items())
+        return Standing((self.digest,), tuple(layer.diff_id for layer in self.facts.layers), env)
 
     @property
     def passwd(self) -> str:

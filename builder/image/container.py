@@ -7,6 +7,7 @@ from importlib import resources
 
 from builder.model import ImagePin
 from builder.verify.image.places import (
+    COMMAND,
     ENTRYPOINT,
     GROUP_LINE,
     HEALTH,
@@ -28,8 +29,11 @@ _OCI_TIMES: Mapping[str, str] = {"interval": "Interval", "timeout": "Timeout", "
 _RETRIES = 3
 
 
-def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
-    """Its text; `with_packages` when the base still lacks what the recipe wants of its distribution."""
+def containerfile(pin: ImagePin, python: Python, state: str, *, with_packages: bool) -> str:
+    """Its text; `with_packages` when the base still lacks what the recipe wants of its distribution.
+
+    `state` names what is installed, as `state_of` does.
+    """
     from jinja2 import Environment, StrictUndefined
 
     template = resources.files("builder.image").joinpath("Containerfile.j2").read_text(encoding="utf-8")
@@ -41,7 +45,7 @@ def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
         snapshot=_snapshot(pin),
         name=USER,
         users=[("/etc/passwd", USER_LINE), ("/etc/group", GROUP_LINE)],
-        env=sorted(environment(pin, python).items()),
+        env=sorted(environment(pin, python, state).items()),
         user=USER_ID,
         home=HOME,
         port=PORT,
@@ -49,6 +53,7 @@ def containerfile(pin: ImagePin, python: Python, *, with_packages: bool) -> str:
         retries=_RETRIES,
         health=[HEALTH],
         entrypoint=[ENTRYPOINT],
+        command=COMMAND,
     )
 
 

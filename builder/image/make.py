@@ -21,7 +21,7 @@ from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import Finding, ImagePin, LockedFile, Recipe, VerifiedWheel
 from builder.store import atomic_write, key_of
 from builder.verify.check import told
-from builder.verify.image import Contents, Standing, image_findings, wanted_for
+from builder.verify.image import Contents, image_findings, state_of, wanted_for
 from builder.verify.image.places import SBOM, Python
 
 
@@ -103,15 +103,18 @@ def _stage(order: Order, into: Path, context: Context) -> None:
     own_files(order.python, users, into)
     atomic_write(into / "ours" / SBOM.strip("/"), sbom(_bill(order)))
     finish(into)
-    text = containerfile(order.pin, order.python, with_packages=order.with_packages)
+    state = state_of(_contents(order), [each.wheel.sha256 for each in order.wheels], order.base.digest)
+    text = containerfile(order.pin, order.python, state, with_packages=order.with_packages)
     (into / "Containerfile").write_text(text, encoding="utf-8")
 
 
-def _prove(order: Order, facts: ContainerFacts, context: Context) -> None:
+def _contents(order: Order) -> Contents:
     wheels = tuple(each.wheel.path for each in order.wheels)
-    contents = Contents(order.recipe, order.pin, order.python, wheels, order.files, order.compiler)
-    base = Standing((order.base.digest,), tuple(layer.diff_id for layer in order.base.facts.layers))
-    wanted = wanted_for(contents, base, context.store, with_packages=order.with_packages)
+    return Contents(order.recipe, order.pin, order.python, wheels, order.files, order.compiler)
+
+
+def _prove(order: Order, facts: ContainerFacts, context: Context) -> None:
+    wanted = wanted_for(_contents(order), order.base.standing, context.store, with_packages=order.with_packages)
     findings = image_findings(facts, wanted)
     if findings:
         raise refused(facts, findings)

@@ -31,7 +31,7 @@ from builder.verify.image import (
     needed,
     of_recipe,
     pinned,
-    remote_layers,
+    remote_base,
     wanted_for,
 )
 from builder.verify.image.places import LAYERS, Python
@@ -212,13 +212,13 @@ def _base_to_lock(asked: Asked, context: Context) -> tuple[LockedBase | None, st
     """The pinned base with its layers; of a registry that is not reached, those that the lock had, if any."""
     name, digest = pinned(asked.pin.base)
     try:
-        layers = remote_layers(name, digest, asked.architecture, context)
+        base = remote_base(name, digest, asked.architecture, context)
     except (FetchError, ToolchainError) as error:
         kept = read_base(asked.lock) if asked.lock.is_file() else None
         if kept is not None and kept.digest == digest:
             return kept, f"the base's {len(kept.layers)} layers as they were locked"
         return None, f"without the base's layers, so verify needs base=oci:PATH: {error.what}"
-    return LockedBase(digest, layers), f"the base has {len(layers)} layers"
+    return base, f"the base has {len(base.layers)} layers"
 
 
 _VERBS: Mapping[str, Callable[[Asked, Context], Answer]] = {"": _build, "push": _push, "lock": _lock}

@@ -72,6 +72,7 @@ class BaseTable(Table):
 
     digest: Digest
     layers: Annotated[list[Digest], Field(min_length=1)]
+    env: Annotated[list[str], Field(default_factory=list)]
 
 
 class LockFile(Table):
@@ -125,7 +126,7 @@ def read_base(path: Path) -> LockedBase | None:
     raw = read_toml(path, _NOUN)
     raise_for(faults(LockFile, raw, path), _NOUN)
     base = LockFile.model_validate(raw).base
-    return None if base is None else LockedBase(base.digest, tuple(base.layers))
+    return None if base is None else LockedBase(base.digest, tuple(base.layers), tuple(base.env))
 
 
 def locked(recipe: Recipe, root: Path) -> tuple[LockedFile, ...]:
@@ -201,8 +202,12 @@ def _order(file: LockedFile) -> tuple[str, str]:
 
 
 def _base_table(base: LockedBase) -> str:
-    layers = "".join(f"    {json.dumps(layer)},\n" for layer in base.layers)
-    return f"[base]\ndigest = {json.dumps(base.digest)}\nlayers = [\n{layers}]\n"
+    lists = (f"{name} = [\n{_lines(values)}]\n" for name, values in (("layers", base.layers), ("env", base.env)))
+    return f"[base]\ndigest = {json.dumps(base.digest)}\n{''.join(lists)}"
+
+
+def _lines(values: Iterable[str]) -> str:
+    return "".join(f"    {json.dumps(value, ensure_ascii=False)},\n" for value in values)
 
 
 def _table(file: LockedFile) -> str:

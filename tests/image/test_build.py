@@ -33,7 +33,7 @@ from builder.model import ImagePin, LockedFile, VerifiedWheel
 from builder.recipe import load, lock_text, locked
 from builder.run import Completed, run
 from builder.store import Store
-from builder.verify.image import Standing, inspect_anywhere, pinned, remote_layers, run_image_verb, standing
+from builder.verify.image import Standing, inspect_anywhere, pinned, remote_base, run_image_verb, standing
 from builder.verify.image.places import LAYERS, USER_LINE, Python
 from tests.image import apt_base, debian_base
 from tests.image.layouts import Node, Picture, dump, layer_tar, put, write_layout
@@ -280,7 +280,9 @@ def test_an_image_in_a_registry_is_judged_where_it_is(
         call = [sys.executable, "-m", "builder", verb, f"docker://{pushed}", f"store={tmp_path}", "--json"]
         done = subprocess.run(call, check=True, capture_output=True, cwd=ROOT)
         assert json.loads(done.stdout)["images"][0]["digest"] == image.digest
-    assert remote_layers(*pinned(pushed), "arm64", world) == tuple(layer.diff_id for layer in image.layers)
+    found = remote_base(*pinned(pushed), "arm64", world)
+    assert found.layers == tuple(layer.diff_id for layer in image.layers)
+    assert dict(text.partition("=")[::2] for text in found.env) == image.env
     with pytest.raises(FetchError, match="the registry does not give"):
         inspect_anywhere(f"docker://{registry.name}@sha256:{'0' * 64}", "arm64", world)
     with pytest.raises(RecipeError, match="is not pinned by digest"):

@@ -17,10 +17,22 @@ from builder.context import Context
 from builder.image.container import healthcheck
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import LockedFile, Recipe
+from builder.model import ImagePin, LockedFile, Recipe
 from builder.recipe import load
-from builder.verify.image import BASE_DIGEST, Contents, Standing, Wanted, image_findings, wanted_for
-from builder.verify.image.places import ENTRYPOINT, LAYERS, PREFIX, SBOM, USER_ID, USER_LINE, Python, environment
+from builder.store import sha256_of
+from builder.verify.image import BASE_DIGEST, Contents, Standing, Wanted, image_findings, state_of, wanted_for
+from builder.verify.image.places import (
+    COMMAND,
+    ENTRYPOINT,
+    HOME,
+    LAYERS,
+    PREFIX,
+    SBOM,
+    USER_ID,
+    USER_LINE,
+    Python,
+    environment,
+)
 from tests.image.conftest import ELF
 from tests.image.layouts import Node, Picture, layer_tar, sha, write_layout
 from tests.publish.wheels import AARCH64, build_wheel
@@ -29,7 +41,11 @@ ROOT = Path(__file__).parents[2]
 PY312 = Python("3.12")
 SITE = PY312.site.strip("/")
 BASE = layer_tar({"usr/bin/python3.12": Node(ELF, 0o755)})
+BASE_ENV = ("NVIDIA_REQUIRE_CUDA=cuda>=13.0",)
 PIN = "sha256:" + "a" * 64
+
+PTXAS = f"{PREFIX}/bin/ptxas".strip("/")
+CAPABLE = {"SCHILY.xattr.security.capability": "\1\2"}
 
 Spoil = Callable[[dict[str, bytes], dict[str, Any]], None]
 
@@ -82,8 +98,13 @@ def tar_of(folder: Path) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for path in sorted(folder.rglob("*")):
-            tar.add(path, path.relative_to(folder).as_posix(), recursive=False)
+            tar.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=of_root)
     return stream.getvalue()
+
+
+def of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    return info
 
 
 @pytest.fixture
@@ -113,11 +134,14 @@ def world(tmp_path: Path, context: Context, recipe: Recipe) -> World:
     contents = Contents(
         recipe, recipe.image, PY312, (demo,), tuple(locked(path, context) for path in needs), locked(nvcc, context)
     )
-    wanted = wanted_for(contents, Standing((PIN,), (sha(BASE),)), context.store, with_packages=False)
+    wanted = wanted_for(contents, Standing((PIN,), (sha(BASE),), BASE_ENV), context.store, with_packages=False)
+    state = state_of(contents, [sha256_of(demo)], PIN)
     config = {
         "User": USER_ID,
-        "Env": [f"{name}={value}" for name, value in environment(recipe.image, PY312).items()],
+        "Env": [*BASE_ENV, *(f"{name}={value}" for name, value in environment(recipe.image, PY312, state).items())],
         "Entrypoint": [ENTRYPOINT],
+        "Cmd": list(COMMAND),
+        "WorkingDir": HOME,
         "Labels": {**wanted.labels, BASE_DIGEST: PIN},
         "Healthcheck": healthcheck(),
     }
@@ -125,14 +149,20 @@ def world(tmp_path: Path, context: Context, recipe: Recipe) -> World:
     return World(layers, config, wanted, tmp_path / "images")
 
 
-def put(layer: str, path: str, data: bytes, mode: int = 0o644) -> Spoil:
+def hard(target: str) -> dict[str, Any]:
+    return {"type": tarfile.LNKTYPE, "linkname": target}
+
+
+def put(layer: str, path: str, data: bytes, mode: int = 0o644, **more: Any) -> Spoil:  # noqa: ANN401  of a TarInfo
     """Add a member to a layer, or lay it over one that is there."""
 
     def spoil(layers: dict[str, bytes], _: dict[str, Any]) -> None:
         stream = io.BytesIO(layers[layer])
-        with tarfile.open(fileobj=stream, mode="a") as tar:
+        with tarfile.open(fileobj=stream, mode="a", format=tarfile.PAX_FORMAT) as tar:
             info = tarfile.TarInfo(path)
             info.size, info.mode = len(data), mode
+            for name, value in more.items():
+                setattr(info, name, value)
             tar.addfile(info, io.BytesIO(data))
         layers[layer] = stream.getvalue()
 
@@ -158,6 +188,15 @@ def test_an_image_as_it_is_made(world: World) -> None:
         (put("deps", f"{PREFIX}/bin/more".strip("/"), b"#!/bin/sh\n", 0o755), "image-stray", "opt/spark/bin/more"),
         (put("home", "home/spark/.cache/pycache/x.pyc", b"x"), "image-stray", "pycache/x.pyc"),
         (put("deps", "usr/bin/python3.12", ELF, 0o755), "image-layer", "usr/bin/python3.12"),
+        (put("ours", "usr/bin/.wh.python3.12", b""), "image-layer", "usr/bin/python3.12 is taken away"),
+        (put("deps", "usr/.wh..wh..opq", b""), "image-layer", "usr/bin/python3.12 is taken away"),
+        (put("cuda", PTXAS, ELF, 0o4755), "image-writable", "bin/ptxas has another owner, more rights"),
+        (put("cuda", PTXAS, ELF, 0o755, pax_headers=CAPABLE), "image-writable", "bin/ptxas has"),
+        (put("cuda", PTXAS, ELF, 0o755, uid=10001), "image-writable", "bin/ptxas has"),
+        (put("ours", SITE, b"", 0o1777, type=tarfile.DIRTYPE), "image-writable", "site-packages has"),
+        (put("ours", "etc", b"", 0o755, type=tarfile.DIRTYPE, uid=10001), "image-writable", "etc has"),
+        (put("ours", f"{SITE}/demo/x", b"", 0o4755, **hard("usr/bin/python3.12")), "image-layer", "usr/bin/python3.12"),
+        (put("ours", f"{SITE}/demo/x", b"", 0o4755, **hard(PTXAS)), "image-writable", "bin/ptxas"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("image") else "",
 )
@@ -188,7 +227,10 @@ def test_a_locked_project_that_is_not_there(world: World) -> None:
     ("key", "value", "rule"),
     [
         ("Env", ["PATH=/tmp/bin:/usr/bin"], "image-env"),
+        ("Env", [*BASE_ENV, "VLLM_PLUGINS=evil"], "image-env"),
         ("Entrypoint", ["/bin/sh", "-c", "x"], "image-entrypoint"),
+        ("Cmd", ["python", "-c", "x"], "image-entrypoint"),
+        ("WorkingDir", "/var", "image-entrypoint"),
         ("Healthcheck", {"Test": ["CMD", "/usr/bin/true"]}, "image-health"),
         ("User", "33:33", "image-user"),
     ],
@@ -198,6 +240,36 @@ def test_a_config_of_another_make(world: World, key: str, value: object, rule: s
         config[key] = value
 
     assert rule in world.findings(spoil)
+
+
+@pytest.mark.parametrize("more", ["HF_ENDPOINT=https://evil", "NVIDIA_REQUIRE_CUDA=", "CC=/tmp/cc"])
+def test_a_variable_that_neither_the_builder_nor_the_base_sets(world: World, more: str) -> None:
+    def spoil(_: dict[str, bytes], config: dict[str, Any]) -> None:
+        config["Env"] = [text for text in config["Env"] if text.partition("=")[0] != more.partition("=")[0]] + [more]
+
+    assert set(world.findings(spoil)) == {"image-env"}
+
+
+def test_other_contents_have_another_folder_for_their_bytecode(world: World) -> None:
+    """All sources have one time: Python would run the bytecode of an older image for a line of the same length."""
+    assert world.wanted.own is not None
+    (known,) = world.wanted.own.env["PYTHONPYCACHEPREFIX"]
+    contents = Contents(load("aeon7", ROOT), ImagePin("x@y", "l"), PY312, (), (), locked_file("a" * 64))
+    same = state_of(contents, ["1", "2"], PIN)
+    assert known.startswith(f"{HOME}/.cache/pycache/")
+    assert same == state_of(contents, ["2", "1"], PIN)
+    others = {
+        state_of(contents, ["1", "3"], PIN),
+        state_of(contents, ["1", "2"], "sha256:other"),
+        state_of(replace(contents, files=(locked_file("b" * 64),)), ["1", "2"], PIN),
+        state_of(replace(contents, pin=ImagePin("x@y", "l", ("gcc",), "20261101T000000Z")), ["1", "2"], PIN),
+        state_of(replace(contents, pin=ImagePin("x@y", "l", ("gcc",), "20261201T000000Z")), ["1", "2"], PIN),
+    }
+    assert len(others - {same}) == 5
+
+
+def locked_file(sha256: str) -> LockedFile:
+    return LockedFile("x", "1", "x-1-py3-none-any.whl", sha256, 1, ("image-aarch64",))
 
 
 @pytest.mark.parametrize("label", ["wheels", "patches", "commits", "recipe.digest"])

@@ -64,7 +64,7 @@ def test_a_base_without_a_whole_history_gets_a_line_a_layer(tmp_path: Path) -> N
 
 def test_users_that_the_packages_added_stay(tmp_path: Path) -> None:
     """Where packages are installed, our user is added behind them; nothing is laid over passwd."""
-    text = containerfile(PIN, PY312, with_packages=True)
+    text = containerfile(PIN, PY312, "0", with_packages=True)
     _, run = text.split("\nRUN ")
     script = run.partition("\nCOPY")[0]
     line = "spark:x:10001:10001::/home/spark:/usr/sbin/nologin"

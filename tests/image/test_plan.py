@@ -169,14 +169,14 @@ def test_each_tool_is_told_the_platform_the_base_and_the_time(tool: str) -> None
 
 
 def test_the_containerfile_is_what_every_tool_accepts() -> None:
-    text = containerfile(PIN, PY312, with_packages=True)
+    text = containerfile(PIN, PY312, "0", with_packages=True)
     assert "<<" not in text
     assert "--mount" not in text
     assert text.count("RUN ") == 1
     assert "apt-get install -y --no-install-recommends --snapshot 20261101T000000Z python3.12" in text
     assert [line.split()[2] for line in text.splitlines() if line.startswith("COPY")] == [f"{n}/" for n in LAYERS]
     assert text.index("RUN ") < text.index("COPY ") < text.index("USER 10001:10001")
-    plain = containerfile(PIN, PY312, with_packages=False)
+    plain = containerfile(PIN, PY312, "0", with_packages=False)
     assert "RUN " not in plain
     assert (
         'HEALTHCHECK --interval=30s --timeout=10s --start-period=1800s --retries=3 CMD ["/opt/spark/bin/health"]'
@@ -185,9 +185,9 @@ def test_the_containerfile_is_what_every_tool_accepts() -> None:
     assert len(steps(PIN, with_packages=False)) == len(LAYERS) == len(steps(PIN, with_packages=True)) - 1
     assert "python3.12" in steps(PIN, with_packages=True)[0]
     assert healthcheck()["Test"] == ["CMD", "/opt/spark/bin/health"]
-    assert environment(PIN, PY312)["LD_LIBRARY_PATH"] == ""
-    assert "CUDA_HOME" not in environment(PIN, PY312)
-    assert environment(replace(PIN, jit=True), PY312)["CUDA_HOME"].endswith("/site-packages/nvidia/cu13")
+    assert environment(PIN, PY312, "0")["LD_LIBRARY_PATH"] == ""
+    assert "CUDA_HOME" not in environment(PIN, PY312, "0")
+    assert environment(replace(PIN, jit=True), PY312, "0")["CUDA_HOME"].endswith("/site-packages/nvidia/cu13")
 
 
 # -- layers -------------------------------------------------------------------------------------

@@ -88,6 +88,23 @@ def test_hard_links_are_the_file_that_they_name(tmp_path: Path) -> None:
     assert root.entries["b"].sha256 == root.entries["a"].sha256
 
 
+def test_a_hard_link_gives_its_mode_and_owner_to_the_file_that_it_names(tmp_path: Path) -> None:
+    high = layer_tar({"b": Node(kind=tarfile.LNKTYPE, target="a", mode=0o4755, owner=7)})
+    root = merged(tmp_path, layer_tar({"a": Node(b"text", 0o755)}), high)
+    assert root.entries["a"] == root.entries["b"]
+    assert (root.entries["a"].mode, root.entries["a"].owner, root.entries["a"].layer) == (0o4755, (7, 7), 1)
+
+
+def test_whiteouts_follow_linked_folders_and_are_told(tmp_path: Path) -> None:
+    low = layer_tar({"usr/lib": FOLDER, "usr/lib/x": Node(b"1"), "usr/bin/y": Node(b"1"), "lib": link("usr/lib"),
+                     "bin": link("usr/bin"), "empty": FOLDER})  # fmt: skip
+    high = layer_tar({"lib/.wh.x": Node(), "bin/.wh..wh..opq": Node(), "empty/.wh..wh..opq": Node()})
+    write_layout(tmp_path, Picture([low, high]))
+    facts = inspect_image(f"oci:{tmp_path}")
+    assert {path for path, entry in facts.root.entries.items() if entry.kind == "file"} == set()
+    assert [layer.removed for layer in facts.layers] == [(), ("usr/bin/y", "usr/lib/x")]
+
+
 def test_links_stay_inside_and_circles_end() -> None:
     entries = {"a": Node(), "l": link("/../../etc/x"), "c": link("d"), "d": link("c")}
     root = Root({p: Entry("link" if n.target else "file", n.mode, target=n.target) for p, n in entries.items()})
@@ -213,7 +230,7 @@ END = tarfile.TarInfo("a").tobuf(tarfile.USTAR_FORMAT) + bytes(1024)
     [
         (pax(record("comment", b"x" * (64 << 20))) + END, "headers of more than"),
         (pax(b"1" * (64 << 20), tarfile.GNUTYPE_LONGNAME) + END, "headers of more than"),
-        (b"".join(pax(record("comment", b"x")) for _ in range(1500)) + END, "headers of more than|RecursionError"),
+        (b"".join(pax(record("comment", b"x")) for _ in range(1500)) + END, "more than one extension"),
         (b"".join(pax(record(f"k{n}", b"x"), tarfile.XGLTYPE) + END[:512] for n in range(99)) + END, "global headers"),
         (pax(record("GNU.sparse.map", b"0,1,9,1") + record("GNU.sparse.size", b"99999999999")) + END, "sparse"),
     ],
@@ -260,6 +277,57 @@ def test_members_and_kept_texts_are_counted_over_all_layers(tmp_path: Path, monk
     merged(tmp_path / "one", texts[0])
     with pytest.raises(InspectError, match="sum to more than 1000 B"):
         merged(tmp_path / "two", *texts)
+
+
+def member(name: str, patch: Mapping[int, bytes] = {}, **more: object) -> bytes:
+    """The header of an empty member, some of its bytes changed, with a checksum that fits."""
+    info = tarfile.TarInfo(name)
+    for key, value in more.items():
+        setattr(info, key, value)
+    block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    for start, data in patch.items():
+        block[start : start + len(data)] = data
+    block[148:156] = b"        "
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.parametrize(
+    ("plain", "match"),
+    [
+        (member("a", {100: b"zzzz"}) + END, "it is cut|cannot be read|numbers"),
+        (member("x") + member("a", {136: b"\x90"}) + END, "its numbers are no plain octal"),
+        (member("a", {100: b"\0004755\0"}) + END, "its numbers are no plain octal"),
+        (member("x", {345: b"opt/spark"}) + END, "its name goes on where only some look"),
+        (pax(record("path", b"")) + END, "empty header extension"),
+        (pax(record("path", b"x"), tarfile.XGLTYPE) + pax(record("mtime", b"1")) + END, "global headers"),
+        (pax(record("path", b"x")) + pax(record("mtime", b"1")) + END, "more than one extension"),
+        (pax(record("path", b"x")) + pax(b"y\0", tarfile.GNUTYPE_LONGNAME) + END, "more than one extension"),
+        (pax(record("path", b"x"), tarfile.SOLARIS_XHDTYPE) + END, "more than one extension"),
+        (pax(record("GNU.sparse.name", b"x")) + END, "sparse"),
+        (member("x") + member("a", {148: b"7"})[:148] + b"1234567 " + bytes(356) + END, "cannot be read, with more"),
+    ],
+    ids=["number", "binary", "mode", "prefix", "empty", "global", "two", "gnu", "solaris", "sparse", "checksum"],
+)
+def test_a_header_that_readers_take_in_two_ways_is_refused(tmp_path: Path, plain: bytes, match: str) -> None:
+    """What this reader took for one file a runtime would unpack as another, or as more."""
+    with pytest.raises(InspectError, match=match):
+        merged(tmp_path, plain)
+
+
+def test_headers_as_tools_write_them_are_read(tmp_path: Path) -> None:
+    longer = "long/" * 30
+    gnu = pax(b"target\0", tarfile.GNUTYPE_LONGLINK) + pax(f"{longer}a\0".encode(), tarfile.GNUTYPE_LONGNAME)
+    comment = pax(record("comment", b"0" * 40), tarfile.XGLTYPE)
+    ustar = tarfile.TarInfo(f"{longer}b").tobuf(tarfile.USTAR_FORMAT)
+    plain = comment + gnu + member("x", type=tarfile.SYMTYPE) + ustar + pax(record("path", b"c")) + END
+    assert set(merged(tmp_path, plain).entries) == {f"{longer}a", f"{longer}b", "c"}
+
+
+def test_a_variable_that_is_set_twice_is_refused(tmp_path: Path) -> None:
+    write_layout(tmp_path, Picture([END], {"Env": ["LD_PRELOAD=/evil.so", "LD_PRELOAD="]}))
+    with pytest.raises(InspectError, match="sets a variable twice"):
+        inspect_image(f"oci:{tmp_path}")
 
 
 JSON = st.recursive(

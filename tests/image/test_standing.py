@@ -14,7 +14,7 @@ from builder.context import Context
 from builder.errors import RecipeError, RunError
 from builder.image import verbs
 from builder.image.verbs import Asked
-from builder.inspect.oci import layers_of
+from builder.inspect.oci import base_of
 from builder.model import ImagePin, LockedBase, LockedFile
 from builder.recipe import load, lock_text, read_base, read_lock
 from builder.run import Completed
@@ -23,14 +23,15 @@ from tests.image.layouts import Node, Picture, layer_tar, sha, write_layout
 
 ROOT = Path(__file__).parents[2]
 DIGEST, LAYERS = "sha256:" + "a" * 64, ("sha256:" + "1" * 64, "sha256:" + "2" * 64)
+ENV = ("PATH=/usr/bin", 'QUOTED="ö"')
 PIN = ImagePin(f"nvidia/cuda:13@{DIGEST}", "locks/x.toml")
 FILE = LockedFile("demo", "1.0", "demo-1.0-py3-none-any.whl", "b" * 64, 7, ("image-aarch64",))
 
 
 def test_a_lock_names_the_layers_of_its_base(tmp_path: Path) -> None:
     lock = tmp_path / "lock.toml"
-    lock.write_text(lock_text([FILE], LockedBase(DIGEST, LAYERS)))
-    assert read_base(lock) == LockedBase(DIGEST, LAYERS)
+    lock.write_text(lock_text([FILE], LockedBase(DIGEST, LAYERS, ENV)))
+    assert read_base(lock) == LockedBase(DIGEST, LAYERS, ENV)
     assert read_lock(lock) == (FILE,)
     lock.write_text(lock_text([FILE]))
     assert read_base(lock) is None
@@ -41,8 +42,8 @@ def test_a_lock_names_the_layers_of_its_base(tmp_path: Path) -> None:
 
 def test_layers_are_the_locks_for_the_base_that_it_was_made_for(tmp_path: Path, context: Context) -> None:
     lock = tmp_path / "lock.toml"
-    lock.write_text(lock_text([FILE], LockedBase(DIGEST, LAYERS)))
-    assert standing(PIN, "", "arm64", lock, context.store) == Standing((DIGEST,), LAYERS)
+    lock.write_text(lock_text([FILE], LockedBase(DIGEST, LAYERS, ENV)))
+    assert standing(PIN, "", "arm64", lock, context.store) == Standing((DIGEST,), LAYERS, ENV)
     other = "sha256:" + "c" * 64
     assert standing(PIN, other, "arm64", lock, context.store) == Standing((other,), ())
     assert standing(None, "", "arm64", None, context.store) == Standing()
@@ -50,12 +51,13 @@ def test_layers_are_the_locks_for_the_base_that_it_was_made_for(tmp_path: Path, 
 
 def test_layers_are_those_of_the_base_that_was_pulled(tmp_path: Path, context: Context) -> None:
     plain = layer_tar({"a": Node(b"x")})
-    context.store.tree(pulled_base(DIGEST, "arm64"), lambda into: (write_layout(into, Picture([plain])), None)[1])
-    assert standing(PIN, "", "arm64", None, context.store) == Standing((DIGEST,), (sha(plain),))
-    digest = write_layout(tmp_path / "given", Picture([plain]))
-    assert layers_of(f"oci:{tmp_path / 'given'}") == (digest, (sha(plain),))
+    picture = Picture([plain], {"Env": list(ENV)})
+    context.store.tree(pulled_base(DIGEST, "arm64"), lambda into: (write_layout(into, picture), None)[1])
+    assert standing(PIN, "", "arm64", None, context.store) == Standing((DIGEST,), (sha(plain),), ENV)
+    digest = write_layout(tmp_path / "given", picture)
+    assert base_of(f"oci:{tmp_path / 'given'}") == LockedBase(digest, (sha(plain),), ENV)
     given = standing(PIN, f"oci:{tmp_path / 'given'}", "arm64", None, context.store)
-    assert given == Standing((digest, DIGEST), (sha(plain),)), "built on the layout, or on the index that it is of"
+    assert given == Standing((digest, DIGEST), (sha(plain),), ENV), "built on the layout, or on the index that it is of"
 
 
 class Skopeo:
@@ -83,9 +85,9 @@ def test_locking_writes_the_layers_where_the_registry_is_reached(
     document, text = verbs._lock(asked, away)
     assert document["base_layers"] is None
     assert "verify needs base=oci:PATH" in text
-    skopeo = Skopeo({"rootfs": {"diff_ids": list(LAYERS)}})
+    skopeo = Skopeo({"rootfs": {"diff_ids": list(LAYERS)}, "config": {"Env": list(ENV)}})
     document, text = verbs._lock(asked, replace(context, run=skopeo))
     assert document["base_layers"] == list(LAYERS)
-    assert read_base(asked.lock) == LockedBase(DIGEST, LAYERS)
+    assert read_base(asked.lock) == LockedBase(DIGEST, LAYERS, ENV)
     assert skopeo.told[0][-1] == f"docker://nvidia/cuda@{DIGEST}"
     assert verbs._lock(asked, away)[0]["base_layers"] == list(LAYERS), "what was locked for this digest stays"

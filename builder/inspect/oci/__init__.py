@@ -6,7 +6,7 @@ none of them answers with the merged file system and its digests.
 
 from __future__ import annotations
 
-from builder.inspect.oci.api import REMOTE, inspect_image, is_reference, layers_of
+from builder.inspect.oci.api import REMOTE, base_of, inspect_image, is_reference
 from builder.inspect.oci.contract import image_json, image_text
 from builder.inspect.oci.facts import ContainerFacts, Entry, LayerFacts, Root
 
@@ -16,9 +16,9 @@ __all__ = [
     "Entry",
     "LayerFacts",
     "Root",
+    "base_of",
     "image_json",
     "image_text",
     "inspect_image",
     "is_reference",
-    "layers_of",
 ]

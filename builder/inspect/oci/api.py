@@ -14,6 +14,7 @@ from builder.errors import InspectError
 from builder.inspect.oci.facts import ContainerFacts, LayerFacts
 from builder.inspect.oci.layers import Merged, lay
 from builder.inspect.oci.layout import Found, Layout, damaged, find_image
+from builder.model import LockedBase
 
 OCI: Final = "oci:"
 DOCKER: Final = "docker-archive:"
@@ -42,15 +43,16 @@ def inspect_image(reference: str, platform: str = "linux/arm64") -> ContainerFac
         return _facts(reference, found, layers, merged)
 
 
-def layers_of(reference: str, platform: str = "linux/arm64") -> tuple[str, tuple[str, ...]]:
-    """The image's digest and its layers' diff_ids, by manifest and config alone: the layers are not read.
+def base_of(reference: str, platform: str = "linux/arm64") -> LockedBase:
+    """The image's digest, its layers' diff_ids and its variables, by manifest and config alone: no layer is read.
 
     Raises InspectError as `inspect_image` does.
     """
     layout, tag = _layout(reference)
     with _damage_is_said(reference):
         found = find_image(layout, tag, platform)
-        return found.digest, tuple(_diff_ids(found, reference))
+        run = _table(found.config, "config", reference)
+        return LockedBase(found.digest, tuple(_diff_ids(found, reference)), _texts(run, "Env", reference))
 
 
 @contextmanager
@@ -95,7 +97,7 @@ def _facts(reference: str, found: Found, layers: tuple[LayerFacts, ...], merged:
         architecture=str(found.config.get("architecture", "")),
         system=str(found.config.get("os", "")),
         user=str(run.get("User") or ""),
-        env=dict(text.partition("=")[::2] for text in _texts(run, "Env", reference)),
+        env=_env(run, reference),
         labels={str(key): str(value) for key, value in _table(run, "Labels", reference).items()},
         annotations=found.annotations,
         entrypoint=_texts(run, "Entrypoint", reference),
@@ -105,7 +107,16 @@ def _facts(reference: str, found: Found, layers: tuple[LayerFacts, ...], merged:
         layers=layers,
         root=merged.root(),
         history=tuple(step for step in _items(found.config, "history", reference) if isinstance(step, dict)),
+        folder=str(run.get("WorkingDir") or ""),
     )
+
+
+def _env(run: Mapping[str, Any], where: str) -> dict[str, str]:
+    pairs = [text.partition("=")[::2] for text in _texts(run, "Env", where)]
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise damaged("the config sets a variable twice, of which programs take the first or the last", where)
+    return found
 
 
 def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:

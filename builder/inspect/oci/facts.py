@@ -13,7 +13,8 @@ class Entry:
     """One path of the merged file system.
 
     `kind` is file, folder, link or device; `mode` the permission bits; `size` bytes; `head` a file's first
-    20 bytes (an ELF header names its machine there); `layer` the index of the layer it comes from.
+    20 bytes (an ELF header names its machine there); `layer` the index of the layer it comes from; `xattrs` the
+    names of its extended attributes.
     """
 
     kind: str
@@ -24,11 +25,15 @@ class Entry:
     target: str = ""
     head: bytes = b""
     layer: int = 0
+    xattrs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LayerFacts:
-    """One layer: digest and size in bytes as it is pulled, `diff_id` and `unpacked` of the plain tar."""
+    """One layer: digest and size in bytes as it is pulled, `diff_id` and `unpacked` of the plain tar.
+
+    `removed` are the paths of layers below that it takes away.
+    """
 
     digest: str
     diff_id: str
@@ -36,6 +41,7 @@ class LayerFacts:
     size: int
     unpacked: int
     files: int
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ def resolved(entries: Mapping[str, Entry], path: str) -> str:
 class ContainerFacts:
     """One image of one platform. `digest` is its manifest's, empty in a docker-archive, which has none.
 
-    `history` has the config's own words, a table a step; not every step makes a layer.
+    `history` has the config's own words, a table a step; not every step makes a layer. `folder` is where it starts.
     """
 
     reference: str
@@ -110,3 +116,4 @@ class ContainerFacts:
     layers: tuple[LayerFacts, ...]
     root: Root
     history: tuple[Mapping[str, object], ...] = ()
+    folder: str = ""

@@ -7,7 +7,7 @@ import io
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import IO, Final, Protocol, cast
@@ -29,8 +29,14 @@ MAX_KEPT: Final = 64 << 20
 _CHUNK: Final = 1 << 20
 _KEPT_SIZE: Final = 16 << 20
 _MAX_HEADER: Final = 1 << 20
-_MAX_GLOBALS: Final = 64
 _HEAD: Final = 20
+_BLOCK: Final = 512
+_NUMBERS: Final = ((100, 108), (108, 116), (116, 124), (124, 136), (136, 148))  # mode, owner, group, size and time
+_OCTAL = re.compile(rb" *[0-7]*[ \0]*")
+_BINARY: Final = (0x80, 0xFF)
+_EXTENDED: Final = frozenset(b"xgXLK")
+_MIXED: Final = (frozenset(b"xL"), frozenset(b"xK"))
+_XATTR: Final = "SCHILY.xattr."
 _KEPT = re.compile(
     r"etc/(?:passwd|group|os-release|ld\.so\.(?:cache|preload)|ld\.so\.conf\.d/[^/]+|.*\.conf)|usr/lib/os-release"
     r"|var/lib/dpkg/status(?:\.d/[^/]+)?|.*\.dist-info/RECORD"
@@ -67,7 +73,7 @@ class Merged:
 
 @dataclass(slots=True)
 class _Layer:
-    """What one tar brings, in its order, before it is laid over the others."""
+    """What one tar brings and takes, in its order, before it is laid over the others."""
 
     paths: list[tuple[str, Entry]] = field(default_factory=list)
     hard: dict[str, str] = field(default_factory=dict)
@@ -86,8 +92,9 @@ def lay(merged: Merged, layout: Layout, blob: Blob, diff_id: str, number: int) -
         plain.drain()
         packed.drain()
     _prove(blob, packed, plain, diff_id, where)
-    _apply(merged, layer, where)
-    return LayerFacts(packed.digest, plain.digest, blob.media_type, packed.count, plain.count, len(layer.paths))
+    removed = _apply(merged, layer, where)
+    counts = packed.count, plain.count, len(layer.paths)
+    return LayerFacts(packed.digest, plain.digest, blob.media_type, *counts, removed)
 
 
 def _prove(blob: Blob, packed: _Counted, plain: _Counted, diff_id: str, where: str) -> None:
@@ -184,14 +191,17 @@ def _gunzip(packed: _Stream, where: str) -> Iterator[bytes]:
 class _Members(io.RawIOBase):
     """The plain tar as tarfile wants it: exact amounts, and seeks, which only go forward.
 
-    Between one member's data and the next only headers are read, into memory: `open` says that data comes, and what
-    is read without it may not sum to more than `_MAX_HEADER`.
+    Between one member's data and the next only headers are read, into memory: `data` says that data comes, and what
+    is read without it may not sum to more than `_MAX_HEADER`. Headers that a runtime's reader could take for something
+    else than tarfile does are refused, and `ended` tells an end that all readers see from a header that stops one.
     """
 
     def __init__(self, inner: _Stream, where: str) -> None:
         self._inner, self._where = inner, where
         self._at = self._headers = 0
-        self.data = False
+        self._extended: list[int] = []
+        self._body = False
+        self.data = self.ended = False
 
     def read(self, size: int = -1, /) -> bytes:
         if not self.data:
@@ -203,7 +213,24 @@ class _Members(io.RawIOBase):
             parts.append(data)
             left -= len(data)
         self._at += size - left
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        read = parts[0] if len(parts) == 1 else b"".join(parts)
+        if not self.data:
+            self._look(read)
+        return read
+
+    def _look(self, read: bytes) -> None:
+        """A header, or the body of the one before it; tarfile reads nothing else here but a byte of padding."""
+        if self._body or len(read) == 1:
+            self._body = False
+            return
+        self.ended = not read.strip(b"\0")
+        if self.ended:
+            return
+        why = _unclear(read, self._extended)
+        if why:
+            raise damaged(f"a member of a layer has a header that not every reader takes alike: {why}", self._where)
+        self._body = read[156] in _EXTENDED
+        self._extended += [read[156]] if self._body else []
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         if whence or offset < self._at:
@@ -218,6 +245,21 @@ class _Members(io.RawIOBase):
     def next(self) -> None:
         """Another member begins."""
         self.data, self._headers = False, 0
+        self._extended.clear()
+
+
+def _unclear(block: bytes, before: Sequence[int]) -> str:
+    """Why a header may be read in two ways, or nothing; `before` are the types of the extensions it comes after."""
+    if len(block) < _BLOCK:
+        return "it is cut"
+    if any(block[a] not in _BINARY and _OCTAL.fullmatch(block[a:b]) is None for a, b in _NUMBERS):
+        return "its numbers are no plain octal"
+    if (block[345] and block[257:263] != b"ustar\0") or block[508:] == b"tar\0":
+        return "its name goes on where only some look"
+    kinds = {*before, block[156]}
+    if block[156] == ord("X") or block[156] in set(before) - {ord("g")} or any(pair <= kinds for pair in _MIXED):
+        return "more than one extension says its name"
+    return ""
 
 
 def _read(plain: _Stream, where: str, number: int, merged: Merged) -> _Layer:
@@ -225,17 +267,27 @@ def _read(plain: _Stream, where: str, number: int, merged: Merged) -> _Layer:
     with tarfile.open(fileobj=source, mode="r:") as tar:
         while (member := tar.next()) is not None:
             tar.members = []  # type: ignore[attr-defined]  # it would keep each
-            if len(tar.pax_headers) > _MAX_GLOBALS:
-                raise damaged(f"a layer has more than {_MAX_GLOBALS} global headers", where)
-            if member.issparse():
-                raise damaged(f"{member.name!r} is a sparse file, whose size is only said", where)
+            _refuse_unclear(member, tar.pax_headers, where)
             source.data = True
             path = _inside(member.name, where)
             merged.admit(member.size if _is_kept(member, path) else 0, where)
             if path:
                 _note(layer, tar, member, path, number)
             source.next()
+        if not source.ended:
+            raise damaged("a layer has a header that cannot be read, with more behind it", where)
     return layer
+
+
+def _refuse_unclear(member: tarfile.TarInfo, everywhere: Mapping[str, str], where: str) -> None:
+    """Extensions that runtimes ignore, and take otherwise than tarfile. Raises InspectError."""
+    if set(everywhere) - {"comment"}:
+        raise damaged("a layer has global headers, which runtimes do not apply", where)
+    said = {key: value for key, value in member.pax_headers.items() if key != "comment"}
+    if member.issparse() or any(key.startswith("GNU.sparse") for key in said):
+        raise damaged(f"{member.name!r} is a sparse file, whose size is only said", where)
+    if not all(said.values()):
+        raise damaged(f"{member.name!r} has an empty header extension, which runtimes pass over", where)
 
 
 def _is_kept(member: tarfile.TarInfo, path: str) -> bool:
@@ -255,12 +307,12 @@ def _note(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: st
         layer.opaque.add(folder)
     elif name.startswith(_WHITEOUT):
         layer.gone.add(f"{folder}/{name.removeprefix(_WHITEOUT)}".removeprefix("/"))
-    elif member.islnk():
-        layer.hard[path] = member.linkname
-        layer.paths.append((path, Entry("file", member.mode & 0o7777, layer=number)))
     else:
-        entry = Entry(_kind(member), member.mode & 0o7777, (member.uid, member.gid), layer=number)
-        if entry.kind == "file":
+        named = tuple(sorted(key.removeprefix(_XATTR) for key in member.pax_headers if key.startswith(_XATTR)))
+        entry = Entry(_kind(member), member.mode & 0o7777, (member.uid, member.gid), layer=number, xattrs=named)
+        if member.islnk():
+            layer.hard[path] = member.linkname
+        elif entry.kind == "file":
             entry = _file(layer, tar, member, path, entry)
         layer.paths.append((path, replace(entry, target=member.linkname) if entry.kind == "link" else entry))
 
@@ -284,31 +336,55 @@ def _file(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: st
     return replace(entry, size=member.size, sha256=digest.hexdigest(), head=head)
 
 
-def _apply(merged: Merged, layer: _Layer, where: str) -> None:
-    """Whiteouts take from the layers below only, wherever they stand in the tar."""
-    if layer.gone or layer.opaque:
-        merged.entries = {p: e for p, e in merged.entries.items() if not _taken(p, layer)}
+def _apply(merged: Merged, layer: _Layer, where: str) -> tuple[str, ...]:
+    """Lay it over; the paths that it takes away. Whiteouts take from the layers below only, wherever they stand."""
+    removed = _take(merged, layer)
     for path, entry in layer.paths:
-        folder, _, name = path.rpartition("/")
-        real = f"{resolved(merged.entries, folder)}/{name}".removeprefix("/")
+        real = _landing(merged, path)
         _clear(merged, real, entry)
         if path in layer.hard:
-            source = resolved(merged.entries, _inside(layer.hard[path], where))
-            original = merged.entries.get(source)
-            if original is None or original.kind == "folder":
-                raise damaged(f"{path} is a hard link to {layer.hard[path]!r}, which is no file", where)
-            merged.entries[real] = replace(original, layer=entry.layer)
-            merged.texts |= {real: merged.texts[source]} if source in merged.texts else {}
+            _join(merged, real, layer.hard[path], entry, where)
         else:
             merged.entries[real] = entry
             merged.texts.pop(real, None)
             merged.texts |= {real: layer.texts[path]} if path in layer.texts else {}
+    return removed
 
 
-def _taken(path: str, layer: _Layer) -> bool:
+def _join(merged: Merged, path: str, linked: str, entry: Entry, where: str) -> None:
+    """A hard link. It is one file by two names: the mode and the owner that the link gives are of both."""
+    source = resolved(merged.entries, _inside(linked, where))
+    original = merged.entries.get(source)
+    if original is None or original.kind == "folder":
+        raise damaged(f"{path} is a hard link to {linked!r}, which is no file", where)
+    if original.kind == "file":
+        xattrs = tuple(sorted({*original.xattrs, *entry.xattrs}))
+        original = replace(original, mode=entry.mode, owner=entry.owner, layer=entry.layer, xattrs=xattrs)
+        merged.entries[source] = original
+    merged.entries[path] = replace(original, layer=entry.layer)
+    merged.texts |= {path: merged.texts[source]} if source in merged.texts else {}
+
+
+def _take(merged: Merged, layer: _Layer) -> tuple[str, ...]:
+    """Take what whiteouts name, links in their folders followed; an opaque folder that hides nothing takes nothing."""
+    gone = {_landing(merged, path) for path in layer.gone}
+    opaque = {resolved(merged.entries, folder) for folder in layer.opaque}
+    if not gone and not opaque:
+        return ()
+    taken = {path for path in merged.entries if _taken(path, gone, opaque)}
+    merged.entries = {path: entry for path, entry in merged.entries.items() if path not in taken}
+    return tuple(sorted(gone | taken))
+
+
+def _landing(merged: Merged, path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{resolved(merged.entries, folder)}/{name}".removeprefix("/")
+
+
+def _taken(path: str, gone: Collection[str], opaque: Collection[str]) -> bool:
     above = [str(parent) for parent in PurePosixPath(path).parents]
     above[-1] = ""
-    return path in layer.gone or any(p in layer.gone or p in layer.opaque for p in above)
+    return path in gone or any(folder in gone or folder in opaque for folder in above)
 
 
 def _clear(merged: Merged, path: str, entry: Entry) -> None:

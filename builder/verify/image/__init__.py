@@ -8,7 +8,7 @@ from __future__ import annotations
 from builder.verify.image.landing import opened_ptxas
 from builder.verify.image.loader import search_path
 from builder.verify.image.own import Own
-from builder.verify.image.remote import INSTALL, inspect_anywhere, pinned, pull, remote_layers
+from builder.verify.image.remote import INSTALL, inspect_anywhere, pinned, pull, remote_base
 from builder.verify.image.rules import BASE_DIGEST, BASE_NAME, Wanted, base_findings, image_findings
 from builder.verify.image.verb import run_image_verb
 from builder.verify.image.wanted import (
@@ -21,6 +21,7 @@ from builder.verify.image.wanted import (
     own_labels,
     pulled_base,
     standing,
+    state_of,
     wanted_for,
 )
 from builder.verify.image.wheels import Installed, installed_of
@@ -47,9 +48,10 @@ __all__ = [
     "pinned",
     "pull",
     "pulled_base",
-    "remote_layers",
+    "remote_base",
     "run_image_verb",
     "search_path",
     "standing",
+    "state_of",
     "wanted_for",
 ]

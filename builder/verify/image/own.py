@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from builder.inspect.oci import ContainerFacts, Entry
 from builder.model import Finding
-from builder.verify.image.places import ENTRYPOINT, HEALTH, HOME, PREFIX, SBOM, USER_ID, Python
+from builder.verify.image.places import COMMAND, ENTRYPOINT, HEALTH, HOME, PREFIX, SBOM, UID, USER_ID, Python
 from builder.verify.image.wheels import Installed, finding, stated
 
 _AGAIN: Final = "build the image again; change recipes and wheels, never images"
 _USERS: Final = frozenset({"etc/passwd", "etc/group"})
 _ABOVE: Final = frozenset({"etc", "opt", "home"})
+_LOOSE: Final = 0o7022
+"""Bits that nothing of ours has: setuid and its like, and what lets a group or anyone write."""
+
+_LABELLED: Final = "security.selinux"  # hosts write it beside a file, and it gives no right
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What is asked: `files` path → SHA-256, `env` each variable's value, and how many `layers` are on the base's.
+    """What is asked: `files` path → SHA-256, `env` each variable's values, any of them, and how many `layers` are ours.
 
-    With `packages` there may be one layer more, of the distribution's own packages: the first on the base's.
+    `inherited` are the base's own variables. With `packages` there may be one layer more, of the distribution's own
+    packages: the first on the base's.
     """
 
     python: Python
     files: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, Collection[str]] = field(default_factory=dict)
+    inherited: Mapping[str, str] = field(default_factory=dict)
     layers: int = 0
     packages: bool = False
 
@@ -42,6 +48,7 @@ def own_findings(
     yield from _unlocked(image, own, wheels)
     yield from _unknown(image, own, wheels)
     if base:
+        yield from _more_variables(image, own)
         yield from _layers(image, own, len(base))
 
 
@@ -55,16 +62,29 @@ def _points(image: ContainerFacts, path: str, target: str) -> bool:
 
 
 def _config(image: ContainerFacts, own: Own) -> Iterator[Finding]:
-    for name, value in own.env.items():
-        if image.env.get(name) != value:
-            message = f"it is {image.env.get(name, 'not set')!r}, expected {value!r}"
+    for name, values in own.env.items():
+        if image.env.get(name) not in values:
+            message = f"it is {image.env.get(name, 'not set')!r}, expected {' or '.join(map(repr, values))}"
             yield Finding("image-env", f"ENV {name}", message, _AGAIN)
     if image.entrypoint != (ENTRYPOINT,):
         yield Finding("image-entrypoint", "ENTRYPOINT", f"it is not {ENTRYPOINT} alone", _AGAIN)
+    if image.command != COMMAND:
+        message = f"it runs {' '.join(image.command) or 'nothing'} when nobody says what, expected {' '.join(COMMAND)}"
+        yield Finding("image-entrypoint", "CMD", message, _AGAIN)
+    if image.folder != HOME:
+        yield Finding("image-entrypoint", "WORKDIR", f"it starts in {image.folder or '/'}, expected {HOME}", _AGAIN)
     if image.healthcheck != ("CMD", HEALTH):
         yield Finding("image-health", "HEALTHCHECK", f"it does not run {HEALTH} alone", _AGAIN)
     if image.user != USER_ID:
         yield Finding("image-user", "USER", f"it runs as {image.user or 'root'}, expected {USER_ID}", _AGAIN)
+
+
+def _more_variables(image: ContainerFacts, own: Own) -> Iterator[Finding]:
+    """Any variable may turn a program: what neither the builder sets nor the base has, nobody has looked at."""
+    for name, value in image.env.items():
+        if name not in own.env and own.inherited.get(name) != value:
+            message = f"it is {value!r}, and neither the builder nor the base sets that"
+            yield Finding("image-env", f"ENV {name}", message, _AGAIN)
 
 
 def _unlocked(image: ContainerFacts, own: Own, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
@@ -100,10 +120,24 @@ def _layers(image: ContainerFacts, own: Own, base: int) -> Iterator[Finding]:
         message = f"{len(image.layers) - base} layers lie on the base's {base}, expected {own.layers}{more}"
         yield Finding("image-layer", image.reference, message, _AGAIN)
         return
-    above = ((path, entry) for path, entry in image.root.entries.items() if entry.layer >= first)
-    wrong = sorted(path for path, entry in above if not _is_ours(path, entry))
+    above = {path: entry for path, entry in image.root.entries.items() if entry.layer >= first}
+    wrong = sorted(path for path, entry in above.items() if not _is_ours(path, entry))
     if wrong:
         yield finding("image-layer", f"/{wrong[0]}", wrong, "is changed by a layer that may only bring wheels", _AGAIN)
+    gone = sorted({path for layer in image.layers[first:] for path in layer.removed})
+    if gone:
+        yield finding("image-layer", f"/{gone[0]}", gone, "is taken away by a layer that may only bring wheels", _AGAIN)
+    loose = sorted(path for path, entry in above.items() if not _is_held(path, entry))
+    if loose:
+        what = "has another owner, more rights or more attributes than the builder gives"
+        yield finding("image-writable", f"/{loose[0]}", loose, what, _AGAIN)
+
+
+def _is_held(path: str, entry: Entry) -> bool:
+    """Root's and nobody else's to change, or the user's below home; no mode and no attribute gives a right."""
+    owner = (UID, UID) if f"/{path}/".startswith(f"{HOME}/") else (0, 0)
+    mode = 0 if entry.kind == "link" else entry.mode & _LOOSE
+    return entry.owner == owner and not mode and set(entry.xattrs) <= {_LABELLED}
 
 
 def _is_ours(path: str, entry: Entry) -> bool:

@@ -23,6 +23,8 @@ USER_ID: Final = f"{UID}:{UID}"
 USER_LINE: Final = f"{USER}:x:{UID}:{UID}::{HOME}:/usr/sbin/nologin"
 GROUP_LINE: Final = f"{USER}:x:{UID}:"
 PORT: Final = 8000
+COMMAND: Final = ("--help",)
+"""What the entrypoint is given when nobody says anything."""
 
 EPOCH: Final = 315532800
 """1980-01-01T00:00:00Z, as in the wheels: zip files know no earlier time."""
@@ -77,10 +79,12 @@ def own_digests(python: Python) -> Mapping[str, str]:
     return {place: hashlib.sha256(data).hexdigest() for place, data in own.items()}
 
 
-def environment(pin: ImagePin, python: Python) -> dict[str, str]:
+def environment(pin: ImagePin, python: Python, state: str) -> dict[str, str]:
     """The image's variables. A base's LD_LIBRARY_PATH is emptied: torch finds its CUDA libraries by RPATH.
 
-    With `jit`, CUDA_HOME names the compiler's wheels, so that FlashInfer can compile what its cache lacks.
+    With `jit`, CUDA_HOME names the compiler's wheels, so that FlashInfer can compile what its cache lacks. Bytecode has
+    a folder for each `state` of what is installed: Python knows a source by size and time, and all times here are
+    equal, so that an older image's bytecode in a volume would be run in place of a line that a patch has changed.
     """
     compiler = {"CUDA_HOME": f"{python.site}/nvidia/cu13"} if pin.jit else {}
     return compiler | {
@@ -90,7 +94,7 @@ def environment(pin: ImagePin, python: Python) -> dict[str, str]:
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
         "NVIDIA_VISIBLE_DEVICES": "all",
         "PATH": f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPYCACHEPREFIX": f"{HOME}/.cache/pycache",
+        "PYTHONPYCACHEPREFIX": f"{HOME}/.cache/pycache/{state}",
         "TRITON_PTXAS_BLACKWELL_PATH": PTXAS,
         "TRITON_PTXAS_PATH": PTXAS,
         "USER": USER,

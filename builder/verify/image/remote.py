@@ -11,7 +11,8 @@ from typing import Final
 
 from builder.context import Context
 from builder.errors import DigestError, FetchError, RecipeError, RunError, ToolchainError
-from builder.inspect.oci import REMOTE, ContainerFacts, inspect_image, layers_of
+from builder.inspect.oci import REMOTE, ContainerFacts, base_of, inspect_image
+from builder.model import LockedBase
 
 INSTALL: Final = "apt-get install buildah skopeo"
 _PINNED = re.compile(r"(?P<name>[^\s@]+)@(?P<digest>sha256:[0-9a-f]{64})")
@@ -39,19 +40,20 @@ def pull(name: str, digest: str, architecture: str, into: Path, context: Context
     """
     with context.report.step(f"pull {name}"):
         _skopeo("copy", name, digest, architecture, f"oci:{into}", context)
-    found, _ = layers_of(f"oci:{into}", f"linux/{architecture}")
+    found = base_of(f"oci:{into}", f"linux/{architecture}").digest
     if found != digest and found not in _listed(name, digest, context):
         raise DigestError(f"{name} is another image than the pinned one", expected=f"{digest}, got {found}")
 
 
-def remote_layers(name: str, digest: str, architecture: str, context: Context) -> tuple[str, ...]:
-    """The diff_ids of that image, by its config alone. Raises as `pull` does."""
+def remote_base(name: str, digest: str, architecture: str, context: Context) -> LockedBase:
+    """The diff_ids and the variables of that image, by its config alone. Raises as `pull` does."""
     said = _skopeo("inspect", name, digest, architecture, "", context)
     try:
-        layers = json.loads(said[said.index("{") :])["rootfs"]["diff_ids"]
-    except (ValueError, KeyError, TypeError) as error:
+        config = json.loads(said[said.index("{") :])
+        layers, env = config["rootfs"]["diff_ids"], config.get("config", {}).get("Env") or ()
+        return LockedBase(digest, tuple(map(str, layers)), tuple(map(str, env)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FetchError(f"skopeo does not say the layers of {name} ({error})", where=said[:200]) from error
-    return tuple(map(str, layers))
 
 
 def inspect_anywhere(reference: str, architecture: str, context: Context) -> ContainerFacts:

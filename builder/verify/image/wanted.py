@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from builder.inspect.oci import layers_of
+from builder.inspect.oci import base_of
 from builder.model import ImagePin, LockedFile, Recipe
 from builder.recipe import locked, read_base, read_lock
 from builder.store import Store, key_of, sha256_of
@@ -40,10 +40,11 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The base: digests, one of which the image must name, and its diff_ids where they are known here."""
+    """The base: digests, one of which the image must name, and its diff_ids and variables where they are known here."""
 
     digests: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
 
 
 def needed(recipe: Recipe, pin: ImagePin, lock: Path, root: Path) -> tuple[LockedFile, tuple[LockedFile, ...]]:
@@ -60,6 +61,9 @@ def needed(recipe: Recipe, pin: ImagePin, lock: Path, root: Path) -> tuple[Locke
 def wanted_for(contents: Contents, base: Standing, store: Store, *, with_packages: bool) -> Wanted:
     """All that is asked of the image; every locked file is in the store. Raises InspectError and WheelError."""
     recipe, python = contents.recipe, contents.python
+    digests = {path.name: sha256_of(path) for path in contents.wheels}
+    states = [state_of(contents, digests.values(), digest) for digest in base.digests or ("",)]
+    envs = [environment(contents.pin, python, state) for state in states]
     locks = [installed_of(_blob(f, store), f.filename, python, ours=False) for f in contents.files]
     with opened_ptxas(_blob(contents.compiler, store)) as stream:
         ptxas = hashlib.sha256(stream.read()).hexdigest()
@@ -67,12 +71,13 @@ def wanted_for(contents: Contents, base: Standing, store: Store, *, with_package
         architecture=ARCHITECTURES[recipe.target.machine],
         bases=base.digests,
         base_layers=base.layers,
-        labels=own_labels(recipe, {path.name: sha256_of(path) for path in contents.wheels}),
+        labels=own_labels(recipe, digests),
         wheels=(*(installed_of(path, python=python) for path in contents.wheels), *locks),
         own=Own(
             python=python,
             files={**own_digests(python), PTXAS: ptxas},
-            env=environment(contents.pin, python),
+            env={name: tuple({each[name]: None for each in envs}) for name in envs[0]},
+            inherited=dict(text.partition("=")[::2] for text in base.env),
             layers=len(LAYERS),
             packages=with_packages,
         ),
@@ -81,6 +86,13 @@ def wanted_for(contents: Contents, base: Standing, store: Store, *, with_package
 
 def _blob(file: LockedFile, store: Store) -> Path:
     return store.root / "blobs" / file.sha256
+
+
+def state_of(contents: Contents, wheels: Collection[str], base: str) -> str:
+    """A name for all that Python reads in the image. `wheels` are our own's digests, `base` is its base's."""
+    files = sorted(file.sha256 for file in contents.files)
+    packages = [contents.python.version, contents.pin.snapshot, *contents.pin.packages]
+    return key_of([base, packages, sorted(wheels), files])[:16]
 
 
 def own_labels(recipe: Recipe, wheels: Mapping[str, str]) -> dict[str, str]:
@@ -120,16 +132,19 @@ def standing(pin: ImagePin | None, given: str, architecture: str, lock: Path | N
     """
     pinned = pin.base.rpartition("@")[2] if pin else ""
     if given.startswith("oci:"):
-        digest, layers = layers_of(given, f"linux/{architecture}")
-        return Standing(tuple({digest: None, pinned: None} if pinned else (digest,)), layers)
+        base = base_of(given, f"linux/{architecture}")
+        return Standing(tuple({base.digest: None, pinned: None} if pinned else (base.digest,)), base.layers, base.env)
     digest = given or pinned
     if not digest:
         return Standing()
     kept = read_base(lock) if lock else None
     if kept is not None and kept.digest == digest:
-        return Standing((digest,), kept.layers)
+        return Standing((digest,), kept.layers, kept.env)
     pulled = store.root / "trees" / pulled_base(digest, architecture)
-    return Standing((digest,), layers_of(f"oci:{pulled}", f"linux/{architecture}")[1] if pulled.is_dir() else ())
+    if not pulled.is_dir():
+        return Standing((digest,))
+    base = base_of(f"oci:{pulled}", f"linux/{architecture}")
+    return Standing((digest,), base.layers, base.env)
 
 
 def judged_by(recipe: Recipe | None, options: Mapping[str, str], store: Store) -> Wanted:
