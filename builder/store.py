@@ -214,13 +214,18 @@ class Store:
         between making a part and locking it. Returns the number of parts removed.
         """
         removed = 0
-        parts = [part for folder in ("blobs", "trees") for part in (self.root / folder).glob(".part-*")]
-        for part in parts:
+        for part in self.abandoned(older_than):
+            with suppress(OSError):
+                removed += 1
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
+        return removed
+
+    def abandoned(self, older_than: float = 60.0) -> Iterator[Path]:
+        """The parts that `sweep` removes."""
+        for part in [part for folder in ("blobs", "trees") for part in (self.root / folder).glob(".part-*")]:
             with suppress(OSError):
                 if time.time() - part.stat().st_mtime >= older_than and _abandoned(part):
-                    removed += 1
-                    shutil.rmtree(part) if part.is_dir() else part.unlink()
-        return removed
+                    yield part
 
     def record(self, kind: str, key: str) -> dict[str, object] | None:
         """A small JSON record kept earlier, or None; a damaged one counts as absent."""

@@ -12,6 +12,7 @@ from builder.context import Context
 from builder.errors import NegativeVerdict
 from builder.image.base import Base
 from builder.image.container import containerfile, healthcheck, steps
+from builder.image.mounts import unmount
 from builder.image.placing import place
 from builder.image.sayings import Bill, labels, sbom
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
@@ -80,6 +81,7 @@ def _run(tool: str, job: Job, context: Context) -> None:
     finally:
         for argv in leavings(tool, job):
             context.run(argv, log=context.logs / f"{tool}-end.log", check=False)
+        unmount(job.storage, context)
 
 
 def _said(order: Order) -> Said:

@@ -88,8 +88,7 @@ def leavings(tool: str, job: Job) -> list[list[str]]:
     if tool == "docker":
         return []
     start = [tool, *_storage(job)]
-    mounted = str(job.storage / "root" / "overlay")  # stays a mount of itself when a build was interrupted
-    return [[*start, "rm", "--all"], [*start, "rmi", "--all", "--force"], ["umount", mounted]]
+    return [[*start, "rm", "--all"], [*start, "rmi", "--all", "--force"]]
 
 
 def _storage(job: Job) -> Sequence[str]:

@@ -17,6 +17,7 @@ from builder.fetch import fetch_all
 from builder.image.base import bring, look_over
 from builder.image.lock import resolve
 from builder.image.make import Order, blob, make_image, refused
+from builder.image.mounts import unmount_abandoned
 from builder.image.needs import hold_together, project_of
 from builder.image.push import push_image
 from builder.image.tools import find_tool
@@ -99,6 +100,7 @@ def _build(asked: Asked, context: Context) -> Answer:
         pinned(text)
     started = time.monotonic()
     tool = find_tool(context.run, asked.options.get("tool", ""))
+    unmount_abandoned(context)
     wheels = _verified(asked, context)
     compiler, files = _needed(asked, wheels, context)
     base = bring(text, asked.architecture, context)

@@ -24,13 +24,14 @@ import pytest_socket
 from builder.context import Context
 from builder.errors import FetchError, NegativeVerdict, PublishError, RecipeError, RunError
 from builder.fetch import fetch
+from builder.image import verbs
 from builder.image.base import Base, bring
 from builder.image.container import steps
 from builder.image.make import Order, make_image
 from builder.image.push import push_image
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import ImagePin, LockedFile, VerifiedWheel
-from builder.recipe import load, lock_text, locked
+from builder.model import ImagePin, LockedBase, LockedFile, VerifiedWheel
+from builder.recipe import load, lock_text, locked, read_base
 from builder.run import Completed, run
 from builder.store import Store
 from builder.verify.image import Standing, inspect_anywhere, pinned, remote_base, run_image_verb, standing
@@ -293,21 +294,53 @@ def test_an_index_of_several_platforms_is_pulled_by_its_own_digest(
     registry: Registry, world: Context, tmp_path: Path
 ) -> None:
     """The pin of a base is mostly such an index's: what is pulled has another digest, and the index names it."""
-    write_layout(tmp_path / "two", *(Picture([layer_tar({a: Node()})], architecture=a) for a in ("amd64", "arm64")))
-    index = (tmp_path / "two" / "index.json").read_bytes()
-    digest = put(tmp_path / "two", index, "")["digest"]
-    top = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest, "size": len(index)}
-    (tmp_path / "two" / "index.json").write_bytes(dump({"schemaVersion": 2, "manifests": [top]}))
-    copy = ["skopeo", "copy", "--all", "--dest-tls-verify=false", "--preserve-digests", f"oci:{tmp_path / 'two'}"]
-    subprocess.run([*copy, f"docker://{registry.name}:two"], check=True, capture_output=True)
+    digest = two_platforms(registry, tmp_path / "two", "oci")
     facts = inspect_anywhere(f"docker://{registry.name}@{digest}", "arm64", world)
     assert set(facts.root.entries) == {"arm64"}
     assert facts.digest != digest
     base = bring(f"{registry.name}@{digest}", "arm64", world)
     found = standing(ImagePin(f"{registry.name}@{digest}", ""), "", "arm64", None, world.store)
-    assert found == Standing((digest,), tuple(layer.diff_id for layer in base.facts.layers))
+    assert found == base.standing == Standing((digest,), found.layers, ("A=arm64",))
     given = standing(ImagePin(f"{registry.name}@{digest}", ""), base.reference, "arm64", None, world.store)
-    assert given == Standing((facts.digest, digest), found.layers)
+    assert given == replace(found, digests=(facts.digest, digest))
+
+
+def two_platforms(registry: Registry, folder: Path, form: str) -> str:
+    """An index of two platforms in the registry, in OCI's form or Docker's older one; its digest."""
+    pictures = (Picture([layer_tar({a: Node()})], {"Env": [f"A={a}"]}, architecture=a) for a in ("amd64", "arm64"))
+    write_layout(folder, *pictures)
+    index = (folder / "index.json").read_bytes()
+    digest = put(folder, index, "")["digest"]
+    top = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest, "size": len(index)}
+    (folder / "index.json").write_bytes(dump({"schemaVersion": 2, "manifests": [top]}))
+    kept = ["--preserve-digests"] if form == "oci" else ["--format", "v2s2"]
+    copy = ["skopeo", "copy", "--all", "--dest-tls-verify=false", *kept, f"oci:{folder}"]
+    subprocess.run([*copy, f"docker://{registry.name}:two"], check=True, capture_output=True)
+    look = ["skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{registry.name}:two"]
+    there = subprocess.run(look, check=True, capture_output=True).stdout
+    assert ("vnd.docker.distribution.manifest.list" in there.decode()) == (form == "docker")
+    return f"sha256:{hashlib.sha256(there).hexdigest()}"
+
+
+@pytest.mark.parametrize("form", ["oci", "docker"])
+def test_locking_asks_the_registry_for_the_base_and_verify_knows_it_then(
+    registry: Registry, world: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """`image lock` in earnest but for uv: what it writes of the base is what the base is when it is pulled."""
+    digest = two_platforms(registry, tmp_path / "two", form)
+    pin = ImagePin(f"{registry.name}:two@{digest}", "")
+    file = LockedFile("other", "2.0", "other-2.0-py3-none-any.whl", "b" * 64, 7, ("image-aarch64",))
+    monkeypatch.setattr(verbs, "resolve", lambda *_: (file,))
+    monkeypatch.setattr(verbs, "_paths", lambda *_: {})
+    lock = tmp_path / "lock.toml"
+    asked = verbs.Asked(load("aeon7", ROOT), pin, {"lock": str(lock)}, ROOT, tmp_path)
+    document, text = verbs._lock(asked, world)
+    assert "the base has 1 layers" in text
+    pulled = bring(f"{registry.name}@{digest}", "arm64", world)
+    assert document["base_layers"] == [layer.diff_id for layer in pulled.facts.layers]
+    assert read_base(lock) == LockedBase(digest, pulled.standing.layers, ("A=arm64",))
+    bare = Store(tmp_path / "bare")  # without the base that was pulled
+    assert standing(pin, "", "arm64", lock, bare) == pulled.standing
 
 
 def test_a_registry_that_is_not_there(image: ContainerFacts, world: Context) -> None:

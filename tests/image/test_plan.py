@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -368,6 +369,26 @@ def test_the_entrypoint_tells_versions_and_becomes_other_programs() -> None:
     assert run("entrypoint", "/nowhere").returncode == 127
 
 
+@pytest.mark.parametrize("command", ["serve", "vllm"])
+def test_what_lies_where_it_is_started_is_no_module_of_vllm(tmp_path: Path, command: str) -> None:
+    """A team's folder with a types.py in it, mounted and made the working folder, ends no server."""
+    (tmp_path / "bin").mkdir()
+    shutil.copy(ROOT / "builder" / "image" / "files" / "entrypoint", tmp_path / "bin")
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    cli = tmp_path / "site" / "vllm" / "entrypoints" / "cli" / "main.py"
+    cli.parent.mkdir(parents=True)
+    cli.write_text("import json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("json", "vllm"):
+        (work / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    call = [sys.executable, str(tmp_path / "bin" / "entrypoint"), command, "a/model", "--port", "9"]
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(call, check=False, capture_output=True, text=True, cwd=work, env=env)
+    passed = ["serve"] if command == "serve" else []
+    assert json.loads(done.stdout) == [*passed, "a/model", "--port", "9"], done.stderr
+
+
 def test_the_health_check_follows_the_server() -> None:
     import http.server
     import threading
@@ -385,5 +406,7 @@ def test_the_health_check_follows_the_server() -> None:
         url = f"http://127.0.0.1:{server.server_port}"
         assert run("health", SPARK_HEALTH_URL=f"{url}/health").returncode == 0
         assert run("health", SPARK_HEALTH_URL=f"{url}/other").returncode == 1
+        proxied = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
+        assert run("health", SPARK_HEALTH_URL=f"{url}/health", no_proxy="", **proxied).returncode == 0
         server.shutdown()
     assert run("health", SPARK_HEALTH_URL=f"{url}/health").returncode == 1
