@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
@@ -219,7 +219,10 @@ def _put(shelf: Shelf, offer: Offer, *, linked: bool) -> None:
 
 
 def _with(project: Project, *, files: Sequence[IndexFile]) -> Project:
-    """The project with those files too; one that is known keeps its first time, its yank and its statement."""
+    """The project with those files too; one that is known keeps its first time, its yank and its statement.
+
+    What comes is later than all that is there, whatever the publishers' clocks say: a rollback goes by these times.
+    """
     bound = project.bound
     for file in files:
         if bound.get(file.filename, file.sha256) != file.sha256:
@@ -231,9 +234,21 @@ def _with(project: Project, *, files: Sequence[IndexFile]) -> Project:
             )
     offered = {file.filename: file.statement_sha256 for file in files}
     ours = (replace(f, statement_sha256=f.statement_sha256 or offered.get(f.filename, "")) for f in project.files)
-    known = {file.filename: file for file in (*files, *ours)}
+    newest = max((file.upload_time for file in project.files), default="")
+    fresh = (replace(file, upload_time=_after(newest, file.upload_time)) for file in files)
+    known = {file.filename: file for file in (*fresh, *ours)}
     retired = tuple(entry for entry in project.retired if entry.filename not in known)
     return replace(project, files=tuple(known[name] for name in sorted(known)), retired=retired)
+
+
+def _after(newest: str, time: str) -> str:
+    """The time, or the next moment after the newest one where that is not earlier."""
+    if time > newest:
+        return time
+    try:
+        return stamp(datetime.fromisoformat(newest) + timedelta(microseconds=1))
+    except (ValueError, OverflowError):
+        return time
 
 
 def change_project(shelf: Shelf, name: str, change: Callable[[Project], Project]) -> list[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder.errors import PublishError, UsageError
-from builder.publish.index import read_project, standing
+from builder.publish.index import project_names, read_project, standing
 from builder.publish.shelf import Shelf
 
 _PLACE = "locks"
@@ -24,10 +24,14 @@ _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """The names of the locks in question, and the file names on the pages that they keep there."""
+    """The names of the locks in question, and the file names on the pages that they keep there.
+
+    `lost` are files that they name and gc has removed: who installs from such a lock does not get them.
+    """
 
     locks: tuple[str, ...]
     files: tuple[str, ...]
+    lost: tuple[str, ...] = ()
 
 
 def add_locks(index: Path | str | Shelf, paths: Sequence[Path], name: str = "") -> Locks:
@@ -35,17 +39,17 @@ def add_locks(index: Path | str | Shelf, paths: Sequence[Path], name: str = "") 
 
     Raises UsageError for a name that is none, PublishError for a lock that is of no use or names no file of the index.
     """
-    shelf, projects = standing(index)
-    known = {file.sha256: file.filename for each in projects for file in read_project(shelf, each).files}
-    found = {path: locked_digests([path]) & known.keys() for path in paths}
+    shelf, _ = standing(index)
+    known, lost = _files(shelf)
+    found = {path: locked_digests([path]) & (known.keys() | lost.keys()) for path in paths}
     names = {path: _checked(name or path.name) for path in paths}
     for path, digests in found.items():
-        if not digests:
+        if not digests & known.keys():
             raise _useless(path, "it names no file of this index")
     for path, digests in found.items():
         data = "".join(f"{digest}\n" for digest in sorted(digests)).encode()
         shelf.put(f"{_PLACE}/{names[path]}/{hashlib.sha256(data).hexdigest()}", data)
-    return _told(names.values(), (known[digest] for digests in found.values() for digest in digests))
+    return _told(shelf, names.values(), frozenset[str]().union(*found.values()))
 
 
 def remove_locks(index: Path | str | Shelf, names: Sequence[str]) -> Locks:
@@ -62,15 +66,13 @@ def remove_locks(index: Path | str | Shelf, names: Sequence[str]) -> Locks:
         )
     for item in items:
         shelf.delete(item)
-    return _told(names, ())
+    return _told(shelf, names, frozenset())
 
 
 def list_locks(index: Path | str | Shelf) -> Locks:
     """Every lock that the index keeps, and what these keep."""
-    shelf, projects = standing(index)
-    digests = kept_digests(shelf)
-    files = [file for each in projects for file in read_project(shelf, each).files]
-    return _told(lock_names(shelf), (file.filename for file in files if file.sha256 in digests))
+    shelf, _ = standing(index)
+    return _told(shelf, lock_names(shelf), kept_digests(shelf))
 
 
 def lock_names(shelf: Shelf) -> tuple[str, ...]:
@@ -114,8 +116,19 @@ def _checked(name: str) -> str:
     return name
 
 
-def _told(names: Iterable[str], files: Iterable[str]) -> Locks:
-    return Locks(tuple(sorted(set(names))), tuple(sorted(set(files))))
+def _files(shelf: Shelf) -> tuple[dict[str, str], dict[str, str]]:
+    """SHA-256 → file name of what is on the pages, and of what gc has taken off them."""
+    projects = [read_project(shelf, name) for name in project_names(shelf)]
+    known = {file.sha256: file.filename for project in projects for file in project.files}
+    retired = {entry.sha256: entry.filename for project in projects for entry in project.retired}
+    return known, {sha256: name for sha256, name in retired.items() if sha256 not in known}
+
+
+def _told(shelf: Shelf, names: Iterable[str], digests: Collection[str]) -> Locks:
+    """What is there now: after a lock was written, so that what gc took in that moment is seen."""
+    known, lost = _files(shelf)
+    kept, gone = (sorted(files[digest] for digest in digests if digest in files) for files in (known, lost))
+    return Locks(tuple(sorted(set(names))), tuple(kept), tuple(gone))
 
 
 def _useless(lock: Path, why: str) -> PublishError:

@@ -116,9 +116,9 @@ def gc(
 ) -> Collected:
     """Keep the `keep` newest versions on offer of each project, and all that the index's own locks and `locks` name.
 
-    Other files leave the pages now; their bytes, and leftovers of killed publishers, go once they
-    have been unlinked for `grace`. A file name stays bound to its first bytes even then.
-    Raises UsageError for keep < 1, PublishError for a lock without digests.
+    Yanked files that are newer than the oldest of these stay too. Other files leave the pages now; their bytes, and
+    leftovers of killed publishers, go once they have been unlinked for `grace`. A file name
+    stays bound to its first bytes even then. Raises UsageError for keep < 1, PublishError for a lock without digests.
     """
     if keep < 1:
         raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
@@ -134,9 +134,13 @@ def gc(
 
 
 def superfluous(project: Project, keep: int, locked: Collection[str]) -> list[IndexFile]:
-    """The files that neither belong to the `keep` newest versions on offer nor are locked."""
-    newest = sorted({file.version for file in project.files if file.yanked is None})[-keep:]
-    return [f for f in project.files if f.version not in newest and f.sha256 not in locked]
+    """The files that are older than the `keep` newest versions on offer, and not locked.
+
+    What is newer stays although it is yanked: a rollback can be undone, and who had pinned it meanwhile can install it.
+    """
+    offered = {file.version for file in project.files if file.yanked is None}
+    kept = sorted(offered or {file.version for file in project.files})[-keep:]
+    return [file for file in project.files if file.version < kept[0] and file.sha256 not in locked]
 
 
 def unlinked(items: Iterable[Item], projects: Iterable[Project], before: datetime) -> list[Item]:
@@ -162,7 +166,11 @@ def _projects(index: Path | str | Shelf) -> tuple[Shelf, list[Project]]:
 
 
 def _retire(shelf: Shelf, name: str, keep: int, locked: frozenset[str], since: str) -> list[str]:
-    """Take off the page what its newest state has too much of; a yank, a publish or a lock meanwhile is seen."""
+    """Take off the page what its newest state has too much of; a yank, a publish or a lock meanwhile is seen.
+
+    A lock that comes while the page is written is seen afterwards, and its files are put back. One that comes later
+    still finds them gone, and says so.
+    """
     gone: list[IndexFile] = []
 
     def change(project: Project) -> Project:
@@ -172,7 +180,22 @@ def _retire(shelf: Shelf, name: str, keep: int, locked: frozenset[str], since: s
         return replace(project, files=kept, retired=(*project.retired, *leaving))
 
     change_project(shelf, name, change)
-    return [file.filename for file in gone]
+    kept = kept_digests(shelf) if gone else frozenset()
+    back = [file for file in gone if file.sha256 in kept]
+    if back:
+        change_project(shelf, name, _returning(back))
+    return [file.filename for file in gone if file not in back]
+
+
+def _returning(files: Sequence[IndexFile]) -> Callable[[Project], Project]:
+    def change(project: Project) -> Project:
+        missing = [file for file in files if file.filename not in {each.filename for each in project.files}]
+        named = {file.filename for file in files}
+        retired = tuple(entry for entry in project.retired if entry.filename not in named)
+        whole = sorted((*project.files, *missing), key=lambda file: file.filename)
+        return replace(project, files=tuple(whole), retired=retired)
+
+    return change
 
 
 def _mark(index: Path | str | Shelf, filenames: Collection[str], yanked: str | None) -> Changed:

@@ -161,6 +161,68 @@ def test_a_lock_that_comes_while_gc_works_is_respected(index: Path, tmp_path: Pa
     assert gc(shelf, keep=1).retired == (name_of("2.0"), name_of("3.0"))
 
 
+class Late(FolderShelf):
+    """A folder in which somebody adds a lock just after gc has looked for locks, and before it writes the page."""
+
+    __slots__ = ()
+
+    def write(self, key: str, data: bytes, *, over: Kept | None) -> bool:
+        if key == "simple/spark-kernels/index.json" and not (self.root / "locks").exists():
+            add_locks(self.root, [self.root.parent / "uv.lock"])
+        return FolderShelf.write(self, key, data, over=over)
+
+
+def test_a_lock_that_comes_while_the_page_is_written_is_respected(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(listed(index)[name_of("1.0")])
+    before = read_project(FolderShelf(index), "spark-kernels").files
+    assert gc(Late(index), keep=1).retired == (name_of("2.0"), name_of("3.0"))
+    project = read_project(FolderShelf(index), "spark-kernels")
+    assert project.files == tuple(file for file in before if file.version.major in {1, 4})
+    assert [entry.filename for entry in project.retired] == [name_of("2.0"), name_of("3.0")]
+    assert set(listed(index)) == set(listed_json(index))
+    assert list_locks(index) == Locks(("uv.lock",), (name_of("1.0"),))
+
+
+def test_a_lock_that_names_what_gc_has_removed_says_so(index: Path, tmp_path: Path, make_wheel: MakeWheel) -> None:
+    lock, old = tmp_path / "uv.lock", tmp_path / "old.lock"
+    lock.write_text(f"{listed(index)[name_of('1.0')]}\n{listed(index)[name_of('4.0')]}\n")
+    old.write_text(listed(index)[name_of("1.0")])
+    gc(index, keep=1)
+    told = add_locks(index, [lock])
+    assert told == list_locks(index) == Locks(("uv.lock",), (name_of("4.0"),), (name_of("1.0"),))
+    with pytest.raises(PublishError, match="names no file of this index"):
+        add_locks(index, [old])
+    publish([make_wheel(version="1.0")], index)
+    assert list_locks(index) == Locks(("uv.lock",), (name_of("1.0"), name_of("4.0")))
+    assert name_of("1.0") not in gc(index, keep=1).retired, "it came back, and is kept"
+
+
+def test_gc_leaves_what_a_rollback_took_back(index: Path, make_wheel: MakeWheel) -> None:
+    """Nobody registered a lock in the hours between: who pinned the newest can install it, and it can be offered."""
+    newest = rollback(index).files
+    assert gc(index, keep=1).retired == (name_of("1.0"), name_of("2.0"))
+    assert unyank(index, newest).files == newest
+    rollback(index)
+    publish([make_wheel(version="5.0"), make_wheel("cache", "5.0")], index)
+    assert gc(index, keep=1).retired == (name_of("4.0", project="cache"), name_of("3.0"), name_of("4.0"))
+
+
+def test_gc_of_a_project_of_which_all_is_yanked_keeps_the_newest(index: Path) -> None:
+    rollback(index, to=START - DAY)
+    assert gc(index, keep=2).retired == (name_of("1.0"), name_of("2.0"))
+
+
+def test_rollback_takes_back_what_came_last_though_a_clock_was_ahead(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    index, ahead = tmp_path / "index", START + 400 * DAY
+    publish([make_wheel(version="1.0")], index, now=ahead)
+    for version in ("2.0", "3.0"):
+        publish([make_wheel(version=version), make_wheel("cache", version)], index, now=START)
+    times = [file.upload_time for file in read_project(FolderShelf(index), "spark-kernels").files]
+    assert times == sorted(set(times))
+    assert rollback(index).files == (name_of("3.0", project="cache"), name_of("3.0"))
+    assert rollback(index, to=ahead).files == (name_of("2.0", project="cache"), name_of("2.0"))
+
+
 def test_a_lock_of_nothing_here_is_not_kept(index: Path, tmp_path: Path) -> None:
     good, lock = tmp_path / "good.lock", tmp_path / "uv.lock"
     good.write_text(listed(index)[name_of("1.0")])
