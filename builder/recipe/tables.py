@@ -216,13 +216,15 @@ class PackageTable(Table):
 class InstructionRule(Table):
     """In the wheel of `package`, every kernel that matches `kernel` in an object that matches `object` holds `needs`.
 
-    Patterns are shell patterns; `kernel` is held against mangled names, in which identifiers stand as written.
+    Patterns are shell patterns; `kernel` is held against mangled names, in which identifiers stand as written. Each of
+    these objects has `at_least` so many of these kernels.
     """
 
     package: Name
     object: Annotated[str, Field(min_length=1)]
     kernel: Annotated[str, Field(min_length=1)] = "*"
     needs: Annotated[str, Field(min_length=1)]
+    at_least: Annotated[int, Field(ge=1)] = 1
 
 
 class ArchRule(Table):

@@ -145,12 +145,14 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
 
 def _proof(matching: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) -> Iterator[Fault]:
     kernels = [(found, *run) for found in matching for run in _matching(found, proof, wanted)]
-    if not kernels:
-        what = f"has a kernel like {proof.kernel}" if matching else "is there"
-        message = f"nothing {what}, where {proof.needs} is to be proven"
-        yield Fault(
-            "instruction", proof.object, message, "build that part, or mend the rule in [[verify.instructions]]"
-        )
+    if not matching:
+        yield _unproven(proof.object, f"nothing is there, where {proof.needs} is to be proven")
+    for found in matching:
+        count = sum(one is found for one, *_ in kernels)
+        if count < proof.at_least:
+            there = counted(count, "kernel") if count else "no kernel"
+            least = f"at least {proof.at_least} are" if proof.at_least > 1 else "one is"
+            yield _unproven(found.path, f"it has {there} like {proof.kernel}, where {least} to hold {proof.needs}")
     for found, how, kernel in kernels:
         if how != "native" or not kernel.instructions().get(proof.needs):
             yield Fault(
@@ -160,3 +162,8 @@ def _proof(matching: Sequence[ObjectFacts], proof: Proof, wanted: Expectations) 
                 "their source took another path: check the arch they were built for, and its guards",
                 kernel.name,
             )
+
+
+def _unproven(where: str, message: str) -> Fault:
+    remedy = "build that part, and see which of its sources were left out; or mend the rule in [[verify.instructions]]"
+    return Fault("instruction", where, message, remedy)

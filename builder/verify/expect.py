@@ -19,12 +19,14 @@ from builder.patches.probe import Probe
 class Proof:
     """Every kernel that matches `kernel`, in the objects that match `object`, holds the instruction class `needs`.
 
-    Both are shell patterns; `kernel` is held against the mangled name, in which every identifier stands as written.
+    Each of these objects has `at_least` so many such kernels. Both are shell patterns; `kernel` is held against the
+    mangled name, in which every identifier stands as written.
     """
 
     object: str
     kernel: str
     needs: str
+    at_least: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def expectations_for(recipe: Recipe, package: Package, root: Path | None = None)
         cuda_major=recipe.toolchain.cuda.partition(".")[0],
         objects=tuple((part, patterns(part)) for part in package.components),
         files=package.prebuilt.files if package.prebuilt else (),
-        proofs=tuple(Proof(r["object"], r["kernel"], r["needs"]) for r in rules("instructions")),
+        proofs=tuple(Proof(r["object"], r["kernel"], r["needs"], r["at_least"]) for r in rules("instructions")),
         exempt=tuple(Exempt(r["object"], r["rule"], r["reason"], r["name"]) for r in rules("exceptions")),
         patches=_probes(recipe.package(package.source or package.name), root) if root else (),
         max_bytes=_limit(recipe.verify, package.name) * 1_000_000,

@@ -32,7 +32,7 @@ def test_a_good_recipe_becomes_frozen_records(root: Path) -> None:
     assert (cache.source, cache.version, cache.sha256) == ("flashinfer-python", "0.6.8", DIGEST)
     assert cache.vendored == (("3rdparty/cutlass", "4.4.2"),)
     assert recipe.verify["instructions"] == [
-        {"package": "vllm", "object": "vllm/_C_stable_libtorch.abi3.so", "kernel": "*", "needs": "OMMA"}
+        {"package": "vllm", "object": "vllm/_C_stable_libtorch.abi3.so", "kernel": "*", "needs": "OMMA", "at_least": 1}
     ]
     with pytest.raises(dataclasses.FrozenInstanceError):
         recipe.revision = 2  # type: ignore[misc]

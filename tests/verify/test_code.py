@@ -201,9 +201,29 @@ def test_ptx_proves_nothing(judge_file: Judge) -> None:
 
 def test_a_proof_over_nothing_is_a_finding(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     absent = replace(wanted, proofs=(Proof("demo/_C.so", "*nvfp4*", "OMMA"),))
-    assert "nothing has a kernel like *nvfp4*" in only(judge_file(make_wheel(), absent), "instruction")
+    assert "it has no kernel like *nvfp4*, where one is to hold OMMA" in only(
+        judge_file(make_wheel(), absent), "instruction"
+    )
     nowhere = replace(wanted, proofs=(Proof("demo/_X.so", "*", "OMMA"),))
     assert "nothing is there" in only(judge_file(make_wheel(), nowhere), "instruction")
+
+
+def test_each_object_of_a_proof_has_such_a_kernel(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    """One that has it does not stand for another that lost it."""
+    files = {"demo/_C.so": sample("launch_zstd.so"), "demo/a.cubin": sample("mma_sm_121a.cubin")}
+    files["demo/b.cubin"] = files["demo/a.cubin"].replace(b"nvfp4", b"nvfpX")
+    asked = replace(wanted, archs=(), proofs=(Proof("demo/*.cubin", "*nvfp4*scaled_mm*", "OMMA"),))
+    verdict = judge_file(make_wheel(files), asked)
+    assert [(f.rule, f.where) for f in verdict.findings] == [("instruction", "demo/b.cubin")]
+
+
+def test_fewer_kernels_than_there_were_is_a_finding(judge_file: Judge) -> None:
+    """All that are left hold it, and the others were left out."""
+    wanted = Expectations("12.1", proofs=(replace(PROOF, at_least=2),))
+    message = only(judge_file(SAMPLES / "mma_sm_121a.cubin", wanted), "instruction")
+    assert message == "it has 1 kernel like *nvfp4*scaled_mm*, where at least 2 are to hold OMMA"
 
 
 def test_an_exception_is_shown_with_its_reason(judge_file: Judge) -> None:
