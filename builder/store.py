@@ -40,7 +40,7 @@ def key_of(parts: object) -> str:
 
 
 def disk_error(error: OSError, where: str) -> StoreError | None:
-    """What to tell of a full disk, a limit or a missing permission; None when it is something else.
+    """What to tell of a full disk, a limit, a missing permission or lock; None when it is something else.
 
     `where` is named unless it is empty and the system names the file.
     """
@@ -61,6 +61,13 @@ def disk_error(error: OSError, where: str) -> StoreError | None:
             f"cannot {'write' if where else 'use'} it: {error.strerror}",
             where=place,
             remedy="mend its owner and mode, or choose another folder with store=PATH or out=PATH",
+        )
+    if place and error.errno in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
+        return StoreError(
+            f"the file system there lacks what is needed: {error.strerror}",
+            where=place,
+            expected="a disk with locks and links, as local ones have",
+            remedy="choose a local folder with store=PATH; wheels and the index may lie elsewhere (out=, index=)",
         )
     if error.errno in {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}:
         return StoreError(

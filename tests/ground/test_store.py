@@ -175,12 +175,28 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR])
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.ENOLCK, errno.EOPNOTSUPP],
+)
 def test_each_disk_error_has_a_place_and_a_next_step(number: int) -> None:
     told = disk_error(OSError(number, os.strerror(number), "/some/file"), "")
     assert told is not None
     assert told.where == "/some/file"
     assert told.remedy
+
+
+def test_a_disk_without_locks_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network disks are."""
+
+    def flock(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("builder.store.fcntl.flock", flock)
+    with pytest.raises(StoreError, match="lacks what is needed") as told:
+        store.put([b"x"])
+    assert "store=PATH" in told.value.remedy
+    assert disk_error(OSError(errno.EOPNOTSUPP, "no such socket"), "") is None
 
 
 def test_other_system_errors_are_not_called_disk_errors(store: Store) -> None:
