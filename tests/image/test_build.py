@@ -380,9 +380,9 @@ def test_the_verb_judges_it_by_its_recipe(image: ContainerFacts, order: Order, w
 
     assert judged({"base": order.base.reference}) == []
     assert judged({"base": order.base.digest}) == ["image-base"], "its layers are not known here"
-    assert judged({}) == ["image-base"], "it stands on another base than the recipe's"
+    assert judged({}) == ["image-base", "image-env"], "it stands on another base than the recipe's, with its bytecode"
     (tmp_path / "lock.toml").write_text(lock_text([*order.files, replace(order.compiler, roles=("image-aarch64",))]))
-    assert judged({"base": order.base.reference}) == ["image-wheel"], "a locked wheel is not there"
+    assert judged({"base": order.base.reference}) == ["image-wheel", "image-env"], "a locked wheel is not there"
 
 
 # -- emulation ----------------------------------------------------------------------------------

@@ -320,7 +320,8 @@ def test_headers_as_tools_write_them_are_read(tmp_path: Path) -> None:
     gnu = pax(b"target\0", tarfile.GNUTYPE_LONGLINK) + pax(f"{longer}a\0".encode(), tarfile.GNUTYPE_LONGNAME)
     comment = pax(record("comment", b"0" * 40), tarfile.XGLTYPE)
     ustar = tarfile.TarInfo(f"{longer}b").tobuf(tarfile.USTAR_FORMAT)
-    plain = comment + gnu + member("x", type=tarfile.SYMTYPE) + ustar + pax(record("path", b"c")) + END
+    last = pax(record("path", b"c") + record("SCHILY.xattr.user.x", b"")) + END
+    plain = comment + gnu + member("x", type=tarfile.SYMTYPE) + ustar + last
     assert set(merged(tmp_path, plain).entries) == {f"{longer}a", f"{longer}b", "c"}
 
 

@@ -37,6 +37,7 @@ _BINARY: Final = (0x80, 0xFF)
 _EXTENDED: Final = frozenset(b"xgXLK")
 _MIXED: Final = (frozenset(b"xL"), frozenset(b"xK"))
 _XATTR: Final = "SCHILY.xattr."
+_NAMING: Final = ("path", "linkpath", "size", "uid", "gid")
 _KEPT = re.compile(
     r"etc/(?:passwd|group|os-release|ld\.so\.(?:cache|preload)|ld\.so\.conf\.d/[^/]+|.*\.conf)|usr/lib/os-release"
     r"|var/lib/dpkg/status(?:\.d/[^/]+)?|.*\.dist-info/RECORD"
@@ -286,7 +287,7 @@ def _refuse_unclear(member: tarfile.TarInfo, everywhere: Mapping[str, str], wher
     said = {key: value for key, value in member.pax_headers.items() if key != "comment"}
     if member.issparse() or any(key.startswith("GNU.sparse") for key in said):
         raise damaged(f"{member.name!r} is a sparse file, whose size is only said", where)
-    if not all(said.values()):
+    if any(said.get(key) == "" for key in _NAMING):
         raise damaged(f"{member.name!r} has an empty header extension, which runtimes pass over", where)
 
 
