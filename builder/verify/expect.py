@@ -115,7 +115,7 @@ def expectations_for(recipe: Recipe, package: Package, root: Path | None = None)
         files=package.prebuilt.files if package.prebuilt else (),
         proofs=tuple(Proof(r["object"], r["kernel"], r["needs"], r.get("at_least", 1)) for r in rules("instructions")),
         exempt=tuple(Exempt(r["object"], r["rule"], r["reason"], r["name"]) for r in rules("exceptions")),
-        patches=_probes(recipe.package(package.source or package.name), root) if root else (),
+        patches=_probes(package, root) if root else (),
         max_bytes=_limit(recipe.verify, package.name) * 1_000_000,
     )
 
@@ -144,5 +144,4 @@ def _limit(verify: Mapping[str, object], package: str) -> int:
 
 
 def _probes(package: Package, root: Path) -> tuple[PatchProbes, ...]:
-    """Those of the package that has the source: a wheel of modules is of its series too."""
     return tuple(PatchProbes(patch.file, patch.header.expects, patch.sha256) for patch in load_series(package, root))
