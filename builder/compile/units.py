@@ -97,26 +97,34 @@ class UnitWatch:
         if alone:
             return _too_large(self.what, alone, unit, more)
         if any(_KILLED.search(line) for line in lines):
-            return CompileError(
-                f"{self.what}: the compiler of {unit} was killed, most likely for memory{more}",
-                where=unit,
-                expected="enough memory for this unit; it said: " + " | ".join(said),
-                remedy="run again with fewer jobs (jobs=1): finished units are kept",
-            )
+            return _killed(self.what, unit, said, more)
         if any(_FULL.search(line) for line in lines):
-            return CompileError(
-                f"{self.what}: the disk is full, where {unit} was compiled{more}",
-                where=unit,
-                expected="room for objects, and for compilers in TMPDIR; it said: " + " | ".join(said),
-                remedy="free some space (df says where), or set TMPDIR to a disk that has some, and run again: "
-                "finished units are kept",
-            )
+            return _full(self.what, unit, said, more)
         return CompileError(
             f"{self.what}: {unit} failed{more}",
             where=unit,
             expected="it compiles; it said: " + "\n      ".join(["", *said]),
             remedy=f"the full log is {log}",
         )
+
+
+def _killed(what: str, unit: str, said: list[str], more: str) -> CompileError:
+    return CompileError(
+        f"{what}: the compiler of {unit} was killed, most likely for memory{more}",
+        where=unit,
+        expected="enough memory for this unit; it said: " + " | ".join(said),
+        remedy="run again with fewer jobs (jobs=1): finished units are kept",
+    )
+
+
+def _full(what: str, unit: str, said: list[str], more: str) -> CompileError:
+    return CompileError(
+        f"{what}: the disk is full, where {unit} was compiled{more}",
+        where=unit,
+        expected="room for objects, and for compilers in TMPDIR; it said: " + " | ".join(said),
+        remedy="free some space (df says where), or set TMPDIR to a disk that has some, and run again: "
+        "finished units are kept",
+    )
 
 
 def _too_large(what: str, alone: re.Match[str], unit: str, more: str) -> CompileError:
