@@ -165,6 +165,16 @@ def test_what_ci_signs_it_has_checked_and_what_it_takes_is_signed() -> None:
     assert re.search(r"\n    if: .*github\.ref_name == github\.event\.repository\.default_branch\n", offering)
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=_ids)
+def test_no_job_that_builds_can_sign(path: Path) -> None:
+    """What upstream's build or a distribution's packages run has no identity to ask for."""
+    above, *rest = re.split(r"\n  (?=\w+:\n)", path.read_text(encoding="utf-8"))
+    jobs = {job.partition(":")[0]: job for job in rest}
+    assert "id-token" not in above
+    assert {name for name, job in jobs.items() if "id-token: write" in job} <= {"attest"}
+    assert not re.search(r"\./dev (?:build|image|test)", jobs.get("attest", ""))
+
+
 # -- links and files --------------------------------------------------------------------------
 
 
