@@ -8,7 +8,7 @@ from __future__ import annotations
 from builder.supply.materials import RECORD_NAME, Material, damaged, materials, read_record, record_in
 from builder.supply.pins import asked, bundled, lock_material, pins_of, recipe_materials
 from builder.supply.sbom import SBOM_NAME, facts_in, facts_of, sbom
-from builder.supply.statement import LOCAL, SUFFIX, Run, Statement, read_statement, statement
+from builder.supply.statement import LOCAL, SUFFIX, Run, Statement, parameters, read_statement, statement
 
 __all__ = [
     "LOCAL",
@@ -25,6 +25,7 @@ __all__ = [
     "facts_of",
     "lock_material",
     "materials",
+    "parameters",
     "pins_of",
     "read_record",
     "read_statement",

@@ -59,7 +59,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, read: its one subject, what was asked for, what it was made from, and by whom."""
+    """A statement, read: its one subject, what was asked for, what it was made from, and by whom.
+
+    `parameters` are what `parameters` makes of a build record: all that was asked, and how it was built.
+    """
 
     wheel: str
     sha256: str
@@ -68,11 +71,19 @@ class Statement:
     package: str
     materials: tuple[Material, ...]
     builder: str
+    parameters: Mapping[str, Any]
+
+
+def parameters(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for and with what settings, as the statement of that record says it."""
+    return {
+        "externalParameters": {k: record[k] for k in ("recipe", "target")} | {"package": record["package"]["name"]},
+        "internalParameters": {"toolchain": {k: v for k, v in record["toolchain"].items() if k != "files"}},
+    }
 
 
 def statement(wheel: str, sha256: str, record: Mapping[str, Any], lock: Material, run: Run) -> bytes:
     """The statement for a wheel of that name and digest: equal wheels and runs, equal bytes."""
-    asked = {"recipe": record["recipe"], "package": record["package"]["name"], "target": record["target"]}
     document = {
         "_type": STATEMENT,
         "subject": [{"name": wheel, "digest": {"sha256": sha256}}],
@@ -80,8 +91,7 @@ def statement(wheel: str, sha256: str, record: Mapping[str, Any], lock: Material
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD,
-                "externalParameters": asked,
-                "internalParameters": {"toolchain": {k: v for k, v in record["toolchain"].items() if k != "files"}},
+                **parameters(record),
                 "resolvedDependencies": [_resource(each) for each in (*materials(record), lock)],
             },
             "runDetails": _run(run),
@@ -108,6 +118,7 @@ def read_statement(data: bytes) -> Statement:
             package=str(asked["package"]),
             materials=tuple(_materials(definition["resolvedDependencies"])),
             builder=str(details["builder"]["id"]),
+            parameters={key: definition.get(key) for key in ("externalParameters", "internalParameters")},
         )
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it lacks or misplaces something ({type(error).__name__}: {error})") from error

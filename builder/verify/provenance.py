@@ -28,6 +28,7 @@ from builder.supply import (
     Statement,
     asked,
     materials,
+    parameters,
     read_statement,
     recipe_materials,
     record_in,
@@ -145,6 +146,9 @@ def _against_record(said: Statement, wheel: Path) -> Iterator[Finding]:
     if (said.recipe, said.digest, said.package) != (own[0]["name"], own[0]["digest"], own[1]):
         message = f"it is for {said.package} of recipe {said.recipe}, the record for {own[1]} of {own[0]['name']}"
         yield Finding("build-record", RECORD_NAME, message, _AGAIN)
+    for name, value in parameters(record).items():
+        if said.parameters[name] != value:
+            yield Finding("build-record", name, "the statement asks for something else than the record says", _AGAIN)
     told = {m.key: m for m in said.materials if m.kind != "lock"}
     twice = [m.key for m, other in pairwise(sorted(said.materials, key=lambda m: m.key)) if m.key == other.key]
     for key in twice:

@@ -92,6 +92,13 @@ def test_another_wheel_than_its_subject(context: Context, out: Path) -> None:
     assert findings(context, path) == [("subject", f"{path}{SUFFIX}")]
 
 
+@pytest.mark.parametrize("part", ["externalParameters.target", "internalParameters.toolchain"])
+def test_what_was_asked_is_held_against_the_record(context: Context, out: Path, part: str) -> None:
+    path, (outer, inner) = shipped(out), part.split(".")
+    edit(path, lambda said: said["predicate"]["buildDefinition"][outer][inner].update(more="12.0"))
+    assert findings(context, path, recipe="aeon7") == [("build-record", outer)]
+
+
 def _dependency(said: Document, kind: str, name: str = "") -> Document:
     every = said["predicate"]["buildDefinition"]["resolvedDependencies"]
     found: Document = next(d for d in every if d["annotations"]["kind"] == kind and d["name"].startswith(name))

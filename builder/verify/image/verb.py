@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def _wheels(recipe: Recipe, options: Mapping[str, str]) -> Sequence[Path]:
 
 
 def _document(image: ContainerFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    rows = [{"rule": f.rule, "where": f.where, "message": f.message, "remedy": f.remedy} for f in findings]
+    rows = [asdict(finding) for finding in findings]
     return {"reference": image.reference, "digest": image.digest, "good": not findings, "findings": rows}
 
 
