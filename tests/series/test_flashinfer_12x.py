@@ -312,3 +312,56 @@ def test_no_source_is_compiled_for_a_runner_that_is_not(flashinfers: dict[str, F
     names = ("fp32_fp32", "fp16_uint8", "bf16_uint8")
     assert [name for name in upstream if name not in series] == [f"moe_gemm_kernels_{name}" for name in names]
     assert len(series) == len(upstream) - len(names)
+
+
+# -- the branches of its dispatch -------------------------------------------------------------------------
+
+DISPATCH = "csrc/nv_internal/tensorrt_llm/kernels/cutlass_kernels/moe_gemm/moe_gemm_template_dispatch.h"
+ONLY_12X = "COMPILE_BLACKWELL_SM120_TMA_GROUPED_GEMMS"
+
+
+def words(text: str) -> list[str]:
+    """Code as a compiler sees it, but for comments: line breaks are spaces."""
+    return re.sub(r"//.*", "", text).split()
+
+
+def parted(text: str) -> tuple[str, str, str]:
+    """What stands before, within and after the condition on the macro of 12.x."""
+    before, _, rest = text.partition(f"#ifndef {ONLY_12X}")
+    within, end, after = rest.partition("\n  } else\n#endif\n")
+    assert end, "no condition"
+    return before, within.partition("\n")[2] + "\n  } else\n", after
+
+
+def test_other_modules_dispatch_as_they_did(flashinfers: dict[str, FileOf]) -> None:
+    upstream = flashinfers["upstream"](DISPATCH).read_text()
+    assert words("".join(parted(flashinfers["series"](DISPATCH).read_text()))) == words(upstream)
+
+
+def test_the_module_of_12x_has_no_branch_for_what_is_older(flashinfers: dict[str, FileOf]) -> None:
+    before, older, after = parted(flashinfers["series"](DISPATCH).read_text())
+    assert re.findall(r"if \(sm_ (?:>=|<) \d+[^)]*\)", older) == [
+        "if (sm_ >= 75 && sm_ < 80)",
+        "if (sm_ >= 80 && sm_ < 90)",
+    ]
+    assert "arch::Sm75" in older
+    assert "arch::Sm75" not in before + after
+    assert after.startswith("  if (sm_ >= 90) {\n")
+    assert {"arch::Sm80", "arch::Sm89"} <= set(re.findall(r"arch::Sm8\d", after))  # 12.x runs these: FP8, small batches
+    assert len(re.findall(r"^#if", older, re.MULTILINE)) == len(re.findall(r"^#endif", older, re.MULTILINE))
+
+
+@pytest.mark.parametrize("device", ["120", "103", "100", "90", "89"])
+def test_the_macro_is_of_the_module_of_12x_alone(flashinfer: FileOf, device: str) -> None:
+    given = {
+        "gen_cutlass_fused_moe_module": lambda flags, *_: flags,
+        "current_compilation_context": SimpleNamespace(get_nvcc_flags_list=lambda **_: []),
+        "is_cuda_version_at_least": lambda _: True,
+        "sm90a_nvcc_flags": [],
+        "sm89_nvcc_flags": [],
+        "JitSpec": object,
+    }
+    name = f"gen_cutlass_fused_moe_sm{device}_module"
+    flags = extract(flashinfer("flashinfer/jit/fused_moe.py"), name, given=given)[name]()
+    assert "-DENABLE_FP8" in flags
+    assert (f"-D{ONLY_12X}" in flags) == (device == "120")
