@@ -20,6 +20,7 @@ from builder.inspect.facts import ElfFacts
 from builder.store import Store, key_of
 
 _KIND, _NEEDS = "packed-object", "object-needs"
+_STRIP = "--strip-unneeded"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Finisher:
 
     def finished(self, name: str, data: bytes) -> Packed:
         """The object without local symbols, which carry nvcc's temporary names and differ from build to build."""
-        return self._once([hashlib.sha256(data).hexdigest(), self._tool], name, lambda: self._stripped(data))
+        return self._once([hashlib.sha256(data).hexdigest(), self._tool, _STRIP], name, lambda: self._stripped(data))
 
     def packed(self, name: str, archive: str, read: Callable[[], bytes]) -> Packed:
         """The file of that name in the archive of that digest, as it is; `read` gives its bytes."""
@@ -65,7 +66,7 @@ class Finisher:
     def _stripped(self, data: bytes) -> bytes:
         place = self.scratch / f"{next(self._numbers)}.so"
         place.write_bytes(data)
-        self.context.run([self.compilers.strip, "--strip-unneeded", place])
+        self.context.run([self.compilers.strip, _STRIP, place])
         return place.read_bytes()
 
 

@@ -125,7 +125,7 @@ def _texts(archive: Archive, members: Sequence[Member], room: Room) -> _Read:
 
 def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:
     for member in archive.members:
-        if _SUFFIXED.search(member.name) and member not in binaries and member.size:
+        if _SUFFIXED.search(member.name) and member not in binaries:
             yield Finding("binary", member.name, "it is named like a binary and is none", "build the wheel again")
 
 

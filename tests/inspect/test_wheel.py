@@ -113,6 +113,7 @@ def test_stray_files(make_wheel: MakeWheel, name: str) -> None:
 
 def test_a_text_that_is_named_like_a_library(make_wheel: MakeWheel) -> None:
     assert rules(make_wheel({"demo/_C.so": b"INPUT(libreal.so)"})) == [("binary", "demo/_C.so")]
+    assert rules(make_wheel({"demo/_C.so": b""})) == [("binary", "demo/_C.so")]
 
 
 @pytest.mark.parametrize(
