@@ -2,10 +2,10 @@
 
 Run with `python -m benchmarks.whole [recipe=aeon7] [store=PATH] [jobs=N] [keep=PATH]`: hours for aeon7 on two cores.
 Wall time is the builder's whole run: sources, configure, links, packing and verification too. CPU seconds are the
-gate's, of each compiler step as its parent sees it; what the compiler cache's server preprocesses of each unit to know
-it, a sixth for vLLM, is not among them, and nor is anything that is no compiler, so that ratio errs against us. The other
-is of all that the cores did meanwhile, by /proc/stat: on a machine that does nothing else, how full they were kept.
-`keep` is where the wheels and logs are left.
+gate's, of each compiler step as its parent sees it; preprocessing, which the compiler cache's server does, is not among
+them, and nor is anything that is no compiler, so that ratio errs against us. The other is of all that the cores did
+meanwhile, by /proc/stat: on a machine that does nothing else, how full they were kept. `keep` is where the wheels and
+logs are left.
 """
 
 from __future__ import annotations

@@ -11,12 +11,16 @@ import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from builder.errors import WheelError
+from builder.inspect.work import cores
 from builder.verify.image import opened_ptxas
 from builder.verify.image.places import EPOCH, LAYERS, PREFIX, PTXAS, Python, programs
 
@@ -52,10 +56,11 @@ def stage(parts: Sequence[Part], python: Python, into: Path) -> None:
     for layer in LAYERS:
         (into / layer).mkdir(parents=True)
     owners: dict[str, str] = {}
-    for part in sorted(parts, key=lambda part: (not part.ours, part.filename)):
-        with tempfile.TemporaryDirectory(dir=into) as work:
-            _install(part, python, Path(work))
-            _move(part, python, Path(work), into, owners)
+    ordered = sorted(parts, key=lambda part: (not part.ours, part.filename))
+    with tempfile.TemporaryDirectory(dir=into) as work, _threads() as pool:
+        places = [Path(work, str(number)) for number in range(len(ordered))]
+        for part, place in zip(ordered, pool.map(partial(_install, python), ordered, places), strict=True):
+            _move(part, python, place, into, owners)
 
 
 def finish(into: Path) -> None:
@@ -94,7 +99,19 @@ def take_ptxas(wheel: Path, into: Path) -> None:
     target.chmod(0o755)
 
 
-def _install(part: Part, python: Python, work: Path) -> None:
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Unpacking and hashing let go of Python's lock. Bytecode that wheels bring along is left out without a word."""
+    pool = ThreadPoolExecutor(cores())
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Skip installing", RuntimeWarning)
+            yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _install(python: Python, part: Part, work: Path) -> Path:
     from installer import install
     from installer.destinations import SchemeDictionaryDestination
     from installer.exceptions import InstallerError
@@ -109,15 +126,15 @@ def _install(part: Part, python: Python, work: Path) -> None:
     }
     destination = SchemeDictionaryDestination(scheme, f"{PREFIX}/bin/python3", "posix", destdir=str(work))
     named = work / ".wheel" / part.filename
-    named.parent.mkdir()
+    named.parent.mkdir(parents=True)
     named.symlink_to(part.path.resolve())
     try:
-        with WheelFile.open(named) as source, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Skip installing", RuntimeWarning)  # bytecode that a wheel brings along
+        with WheelFile.open(named) as source:
             install(source, destination, additional_metadata={"INSTALLER": b"spark-wheels\n"})
     except (InstallerError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise WheelError(f"{part.filename} cannot be installed: {error}", where=str(part.path)) from error
     shutil.rmtree(named.parent)
+    return work
 
 
 def _move(part: Part, python: Python, work: Path, into: Path, owners: dict[str, str]) -> None:
