@@ -63,14 +63,18 @@ def errands(pool: Executor, todo: Sequence[Errand[Result]], threads: int) -> Ite
             while (errand := _next(left, lock, room.size)) is not None:
                 found.append(errand.run(room))
         finally:
-            left.clear()  # there is nothing left, or an error has made it useless
+            drop()  # there is nothing left, or an error has made it useless
         return found
+
+    def drop() -> None:
+        with lock:  # another thread may be choosing
+            left.clear()
 
     working = [pool.submit(work) for _ in range(min(threads, len(todo)))]
     try:
         yield lambda: [result for each in working for result in each.result()]
     finally:
-        left.clear()
+        drop()
 
 
 def _next(left: list[Errand[Result]], lock: threading.Lock, room: int) -> Errand[Result] | None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -178,6 +179,33 @@ def test_errands_end_with_an_error_or_with_whoever_waits() -> None:
             raise ZeroDivisionError
         go.set()
     assert done == [0, 1]
+
+
+def test_an_error_while_another_thread_chooses_is_the_one_that_is_told() -> None:
+    """It throws away what is left, and the other one must not choose of that."""
+    begun, chooses = threading.Event(), threading.Event()
+
+    class Size(int):
+        def __le__(self, other: int) -> bool:
+            chooses.set()
+            time.sleep(0.2)
+            return True
+
+    def first(_: Room) -> None:
+        begun.wait(30)
+
+    def bad(_: Room) -> None:
+        begun.set()
+        chooses.wait(30)
+        raise InspectError("damaged")
+
+    todo = [Errand(0, first), Errand(0, bad), Errand(Size(), lambda _: None)]
+    with (
+        ThreadPoolExecutor(2) as pool,
+        errands(pool, todo, 2) as results,
+        pytest.raises(InspectError, match="damaged"),
+    ):
+        results()
 
 
 @pytest.mark.parametrize("level", ["arch", "sass"])
