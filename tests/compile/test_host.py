@@ -2,9 +2,11 @@
 
 import platform
 import shutil
+from pathlib import Path
 
 import pytest
 
+from builder.compile import host
 from builder.compile.host import find_compilers
 from builder.context import Context
 from builder.errors import ToolchainError
@@ -15,9 +17,11 @@ from builder.errors import ToolchainError
     [("aarch64", "x86_64", "g++-x86-64-linux-gnu"), ("x86_64", "aarch64", "g++-aarch64-linux-gnu")],
 )
 def test_the_command_names_the_package_as_debian_does(
-    context: Context, monkeypatch: pytest.MonkeyPatch, here: str, machine: str, package: str
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, machine: str, package: str
 ) -> None:
-    """A compiler that is there in part, as after an upgrade that was broken off."""
+    """A compiler that is there in part, as after an upgrade that was broken off; of Python all is there."""
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(host, "python_headers", lambda: tmp_path)
     monkeypatch.setattr(platform, "machine", lambda: here)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name.endswith("g++") else None)
     with pytest.raises(ToolchainError, match=f"no {machine}-linux-gnu-gcc, strip") as told:
