@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.compile.ahead import audit, check, told
+from builder.compile.collected import keep_collected
 from builder.compile.forecast import Forecast
 from builder.compile.gate.task import unit_of
 from builder.compile.governed import STEPS
@@ -66,7 +67,11 @@ def get_jit_cache_dir() -> str:
 
 def build_python(job: Job, trees: Mapping[str, PatchedTree]) -> Path:
     """The pure-Python wheel, by FlashInfer's own PEP 517 backend. Raises CompileError."""
-    with workplace(trees[job.package.name], job.toolchain, job.context) as source:
+    tree = trees[job.package.name]
+    with workplace(tree, job.toolchain, job.context) as source:
+        objects = Objects(tree.git_dir)
+        files = objects.files(tree.tree)
+        keep_collected(source, objects, files, native_key(files, _RULE, []))
         _write_version(source, job)
         watch = UnitWatch(job.context.report, "flashinfer-python")
         stored = ["--compression=stored"]  # its members are packed anew afterwards

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.compile.flashinfer import build_jit_cache, compile_share
+from builder.compile import flashinfer
+from builder.compile.flashinfer import build_jit_cache, build_python, compile_share
 from builder.compile.host import Compilers
 from builder.compile.job import Job
 from builder.compile.shard import Share
@@ -196,3 +197,25 @@ def test_kept_modules_are_judged_by_todays_reasons(bench: Bench) -> None:
     listed.write_text(listed.read_text().replace("xqa_mla_x", "unheard_of"))
     with pytest.raises(CompileError, match="whether to build unheard_of"):
         bench.build()
+
+
+def test_what_an_earlier_wheel_collected_is_in_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """setuptools adds to its folder: a file that upstream or a patch has removed would stay in every wheel."""
+    collected: list[set[str]] = []
+
+    def build(source: Path, *_: object, **__: object) -> Path:
+        there = source / "build" / "lib"
+        collected.append({path.relative_to(there).as_posix() for path in there.rglob("*") if path.is_file()})
+        for name in (*bench.files, "flashinfer/data/csrc/x.cu"):
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            (there / name).write_text(bench.files.get(name, "kernel\n"))
+        return source
+
+    monkeypatch.setattr(flashinfer, "build_wheel", build)
+    job = replace(bench.job, package=load("smoke", ROOT).package("flashinfer-python"))
+    everything = set(bench.files)
+    build_python(job, bench.trees())
+    build_python(job, bench.trees())
+    del bench.files["flashinfer/prefill.py"]
+    build_python(job, bench.trees())
+    assert collected == [set(), everything, set()]
