@@ -89,13 +89,16 @@ def test_a_configure_error_is_quoted() -> None:
     assert "Unable to find python" in error
 
 
-def test_a_unit_without_a_description_is_told_by_the_name_in_its_command(tmp_path: Path) -> None:
+def test_a_unit_without_a_description_is_told_by_the_name_in_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, log = io.StringIO(), tmp_path / "steps.jsonl"
-    line = {"unit": "m/a.cuda", "start": time.time() - 10, "cpu_seconds": 10.0}
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    line = {"unit": "m/a.cuda", "start": 990.0, "cpu_seconds": 10.0}
     log.write_text(f"{json.dumps(line)}\n")
     seen = UnitWatch(Report(out, github=False), "jit", forecast=Forecast({"m/a.cuda": 10.0, "m/b.cuda": 300.0}, log))
     seen("[1/2] SPARK_UNIT=/root/cached_ops/m/a.cuda.o /bin/sccache nvcc -c /src/a.cu -o /root/cached_ops/m/a.cuda.o ")
-    assert "jit: unit 1 of 2, m/a.cuda, about 5 min" in out.getvalue()
+    assert "jit: unit 1 of 2, m/a.cuda, about 5 min 00 s left" in out.getvalue()
 
 
 def test_where_no_compiler_has_run_nothing_is_said_of_the_time_left(tmp_path: Path) -> None:
