@@ -18,10 +18,11 @@ FOLDER, LOG, LEARNED, JOBS = "SPARK_GATE", "SPARK_GATE_LOG", "SPARK_GATE_LEARNED
 UNIT, DEVICE = "SPARK_UNIT", "SPARK_GATE_DEVICE"
 """Environment: the folder of tickets (absent: no gate), the log, what was learned, steps at once, the unit's object."""
 
-_TICK = 0.1
+_TICK, _LONG_TICK = 0.1, 0.5
 _SHORT_TICK = 0.02
 """Seconds between looks at memory, when there is plenty and when there is not: cicc takes up to 1 GB a second. One that
-waits looks the less often the more are ahead of it, or a queue of forty would spend a fifth of a core on looking."""
+waits looks the less often the more are ahead of it, or a queue of forty would spend a fifth of a core on looking; never
+so seldom that a core stays idle when the queue ends."""
 
 _PATIENCE = 1.0
 """Seconds that a program has to end when nobody waits for what it makes."""
@@ -88,7 +89,7 @@ class Gate:
             self._tokens.give()
             if self._signal or os.getppid() != self._parent:
                 os._exit(128 + self._signal)
-            time.sleep(_TICK * (1 + self._ahead / 2))
+            time.sleep(min(_LONG_TICK, _TICK * (1 + self._ahead / 2)))
         self._tokens.take()
 
     def _admitted(self) -> bool:
