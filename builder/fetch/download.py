@@ -72,7 +72,8 @@ class _Meter:
             elapsed = time.monotonic() - self.started
             left = elapsed * max(self.total - self.done, 0) / max(self.done, 1) if elapsed > _SETTLED else None
             if self.done <= self.total:
-                self.report.progress(self.done, self.total, f"{self.named}{size(self.done)} of {size(self.total)}", left)
+                said = f"{self.named}{size(self.done)} of {size(self.total)}"
+                self.report.progress(self.done, self.total, said, left)
 
 
 def fetch(file: LockedFile, store: Store, report: Report, index: Index | None = None) -> Path:

@@ -60,7 +60,7 @@ def test_expectations_follow_from_the_recipe() -> None:
     assert {exempt.rule for exempt in wanted.exempt} == {"jit", "empty"}
     assert ("sm_80", "compute_80") in {built.archs for built in wanted.built}
     cache = expectations_for(recipe, recipe.package("flashinfer-jit-cache"))
-    assert cache.exempt == ()
+    assert [exempt.name for exempt in cache.exempt] == ["*common8fakeCastIffE*"]
     assert all(proof.object.startswith("*/") for proof in cache.proofs)
 
 
