@@ -17,7 +17,8 @@ _ABOVE: Final = frozenset({"etc", "opt", "home"})
 _LOOSE: Final = 0o7022
 """Bits that nothing of ours has: setuid and its like, and what lets a group or anyone write."""
 
-_LABELLED: Final = "security.selinux"  # hosts write it beside a file, and it gives no right
+_IDLE: Final = frozenset({"security.selinux", "user.overlay.impure", "user.overlay.origin"})
+"""Attributes that hosts and rootless builders leave beside files, and that give no right and hide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def _is_held(path: str, entry: Entry) -> bool:
     """Root's and nobody else's to change, or the user's below home; no mode and no attribute gives a right."""
     owner = (UID, UID) if f"/{path}/".startswith(f"{HOME}/") else (0, 0)
     mode = 0 if entry.kind == "link" else entry.mode & _LOOSE
-    return entry.owner == owner and not mode and set(entry.xattrs) <= {_LABELLED}
+    return entry.owner == owner and not mode and set(entry.xattrs) <= _IDLE
 
 
 def _is_ours(path: str, entry: Entry) -> bool:
