@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from builder.errors import InspectError
 from builder.inspect.facts import WheelFacts
+from builder.inspect.record import record_lines
 from builder.inspect.zips import Archive, Member
 from builder.model import Finding
 
@@ -115,16 +115,20 @@ def _small(archive: Archive, by_name: dict[str, Member], name: str) -> bytes:
 
 def _record(archive: Archive, by_name: dict[str, Member], path: str) -> Record:
     text = _small(archive, by_name, path).decode(errors="replace")
-    lines = {}
     try:
-        for row in csv.reader(io.StringIO(text)):
-            if row:
-                name, digest, size = (*row, "", "")[:3]
-                kind, _, value = digest.partition("=")
-                lines[name] = (value if kind == "sha256" else "", int(size) if _LENGTH.fullmatch(size) else -1)
+        said = record_lines(text)
     except csv.Error as error:
         raise InspectError(f"RECORD is no CSV ({error})", where=archive.where, expected="path,sha256=…,size") from error
-    return Record(lines, path)
+    return Record({name: (_value(digest), _length(size)) for name, (digest, size) in said.items()}, path)
+
+
+def _value(digest: str) -> str:
+    kind, _, value = digest.partition("=")
+    return value if kind == "sha256" else ""
+
+
+def _length(size: str) -> int:
+    return int(size) if _LENGTH.fullmatch(size) else -1
 
 
 def _filename(filename: str) -> tuple[str, str, tuple[str, ...]] | None:

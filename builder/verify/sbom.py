@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from builder.errors import WheelError
 from builder.inspect.facts import FileFacts, WheelFacts
+from builder.inspect.record import record_lines, sha256_in
 from builder.supply import RECORD_NAME, SBOM_NAME, facts_in, facts_of, read_record
 from builder.verify.rules import Fault
 from builder.verify.versions import same
@@ -52,25 +50,13 @@ def _taken(record: Mapping[str, Any], contents: Contents, listed: str) -> Iterat
     By RECORD's digests: that these are the files' own is a rule of its own, and hashing them again takes long.
     """
     taken = (record["prebuilt"] or {}).get("taken", {})
-    digests = _digests(contents.read(listed) or b"") if taken else {}
+    lines = record_lines((contents.read(listed) or b"").decode(errors="replace")) if taken else {}
     for path, digest in sorted(taken.items()):
-        found = f"sha256 {digests.get(path, 'that is not in RECORD')}" if path in contents.names else "no such file"
+        said = sha256_in(lines.get(path, ("", ""))[0]) or "that is not in RECORD"
+        found = f"sha256 {said}" if path in contents.names else "no such file"
         if found != f"sha256 {digest}":
             message = f"the record took it from the official wheel with sha256 {digest}; here is {found}"
             yield Fault("build-record", path, message, _AGAIN)
-
-
-def _digests(listed: bytes) -> dict[str, str]:
-    """SHA-256 of the files in RECORD, in hexadecimal."""
-    rows = (row for row in csv.reader(io.StringIO(listed.decode(errors="replace"))) if len(row) > 1)
-    return {row[0]: _hexadecimal(row[1].removeprefix("sha256=")) for row in rows if row[1].startswith("sha256=")}
-
-
-def _hexadecimal(digest: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(f"{digest}==").hex()
-    except ValueError:
-        return "that is none"
 
 
 def _sbom(record: Mapping[str, Any], contents: Contents, where: str) -> Iterator[Fault]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 from builder.inspect.contract import human_size
@@ -46,12 +44,6 @@ def projects(image: ContainerFacts) -> list[tuple[str, str]]:
             stem = folder.rpartition("/")[2].removesuffix(".dist-info")
             found.add((stem.partition("-")[0], stem.partition("-")[2]))
     return sorted(found)
-
-
-def record_lines(text: str) -> dict[str, tuple[str, str]]:
-    """RECORD's lines: path → (`sha256=…` or empty, size or empty)."""
-    rows = (row for row in csv.reader(io.StringIO(text)) if row)
-    return {row[0]: (row[1] if len(row) > 1 else "", row[2] if len(row) > 2 else "") for row in rows}
 
 
 def image_text(image: ContainerFacts) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from builder.archive import in_dist_info, open_wheel
 from builder.errors import ArchiveError, InspectError
 from builder.inspect.oci import ContainerFacts, Root
-from builder.inspect.oci.contract import record_lines
+from builder.inspect.record import record_lines, sha256_in
 from builder.model import Finding
 from builder.verify.image.landing import landed
 from builder.verify.image.places import Python
@@ -158,13 +156,10 @@ def _same(root: Root, path: str, digest: str) -> bool:
     entry = root.entry(path)
     if entry is None or entry.kind != "file":
         return False
-    kind, _, value = digest.partition("=")
-    if not value:
+    if not digest.partition("=")[2]:
         return True
-    try:
-        return kind == "sha256" and base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex() == entry.sha256
-    except (binascii.Error, ValueError):
-        return False
+    found = sha256_in(digest)
+    return found != "" and found == entry.sha256
 
 
 def finding(rule: str, where: str, paths: list[str], what: str, remedy: str = _REMEDY) -> Finding:

@@ -1,0 +1,22 @@
+"""RECORD of a wheel: its lines, and the digests in them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+
+
+def record_lines(text: str) -> dict[str, tuple[str, str]]:
+    """RECORD's lines: path → (`sha256=…` or empty, size or empty). Raises csv.Error for what is none."""
+    rows = (row for row in csv.reader(io.StringIO(text)) if row)
+    return {row[0]: (row[1] if len(row) > 1 else "", row[2] if len(row) > 2 else "") for row in rows}
+
+
+def sha256_in(digest: str) -> str:
+    """The SHA-256 in a line's `sha256=…`, in hexadecimal; empty for another kind, or one that cannot be read."""
+    kind, _, value = digest.partition("=")
+    try:
+        return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex() if kind == "sha256" else ""
+    except ValueError:
+        return ""
