@@ -6,10 +6,11 @@ nothing of the others.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from builder.compile.timeline import Step, steps_in
 
 
 @dataclass(slots=True)
@@ -47,26 +48,21 @@ class Forecast:
         return max(rest / pace * min(1.0, commands / max(1, len(costs))), *begun, 0.0)
 
     def _note_steps(self) -> None:
-        for unit, start, seconds in self._new_steps():
-            if unit in self.expected:
-                self._took[unit] = self._took.get(unit, 0.0) + seconds
-                self._began[unit] = min(start, self._began.get(unit, start))
+        for step in self._new_steps():
+            if step.unit in self.expected:
+                self._took[step.unit] = self._took.get(step.unit, 0.0) + step.cpu_seconds
+                self._began[step.unit] = min(step.start, self._began.get(step.unit, step.start))
 
-    def _new_steps(self) -> Iterator[tuple[str, float, float]]:
-        """Unit, start and CPU seconds of each step that ended since the last look."""
+    def _new_steps(self) -> tuple[Step, ...]:
+        """The steps that ended since the last look."""
         try:
             with self.log.open("rb") as stream:
                 stream.seek(self._read)
                 whole = stream.read().rpartition(b"\n")[0]
         except OSError:
-            return
+            return ()
         self._read += len(whole) + 1 if whole else 0
-        for line in whole.splitlines():
-            try:
-                step = json.loads(line)
-                yield str(step["unit"]), float(step["start"]), float(step["cpu_seconds"])
-            except (ValueError, KeyError, TypeError):
-                continue
+        return steps_in(whole.decode(errors="replace"))
 
 
 def _sum(costs: Mapping[str, float], units: set[str]) -> float:

@@ -15,9 +15,14 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "steps.jsonl"
 
 
+def line(unit: str, start: float, seconds: float) -> str:
+    times = {"asked": start, "start": start, "end": start + seconds, "cpu_seconds": seconds}
+    return json.dumps({"unit": unit, "tool": "cicc", "peak_bytes": 1, **times}) + "\n"
+
+
 def step(log: Path, unit: str, start: float, seconds: float) -> None:
     with log.open("a") as sink:
-        sink.write(json.dumps({"unit": unit, "start": start, "cpu_seconds": seconds}) + "\n")
+        sink.write(line(unit, start, seconds))
 
 
 def test_nothing_is_said_before_a_unit_compiled(log: Path) -> None:
@@ -76,10 +81,11 @@ def test_steps_of_others_and_lines_cut_short_count_for_nothing(log: Path) -> Non
     forecast = Forecast({"a.cu": 10.0, "b.cu": 20.0}, log)
     step(log, "of/another.package", 0, 999)
     step(log, "a.cu", 100, 10)
+    whole = line("b.cu", 100, 5)
     with log.open("a") as sink:
-        sink.write('[]\nno json\n{"unit": "b.cu", "start": 100, "cpu_sec')
+        sink.write(f"[]\nno json\n{whole[:40]}")
     forecast.finish("a.cu")
     assert forecast.left(1, now=110.0) == pytest.approx(20)
     with log.open("a") as sink:
-        sink.write('onds": 5}\n')
+        sink.write(whole[40:])
     assert forecast.left(1, now=115.0) == pytest.approx(15), "a line is read once, when it is whole"

@@ -94,7 +94,8 @@ def test_a_unit_without_a_description_is_told_by_the_name_in_its_command(
 ) -> None:
     out, log = io.StringIO(), tmp_path / "steps.jsonl"
     monkeypatch.setattr(time, "time", lambda: 1000.0)
-    line = {"unit": "m/a.cuda", "start": 990.0, "cpu_seconds": 10.0}
+    times = {"asked": 990.0, "start": 990.0, "end": 1000.0, "cpu_seconds": 10.0}
+    line = {"unit": "m/a.cuda", "tool": "cicc", "peak_bytes": 1, **times}
     log.write_text(f"{json.dumps(line)}\n")
     seen = UnitWatch(Report(out, github=False), "jit", forecast=Forecast({"m/a.cuda": 10.0, "m/b.cuda": 300.0}, log))
     seen("[1/2] SPARK_UNIT=/root/cached_ops/m/a.cuda.o /bin/sccache nvcc -c /src/a.cu -o /root/cached_ops/m/a.cuda.o ")
