@@ -85,14 +85,11 @@ def guess(tool: str, name: str, size: int) -> int:
 
 def expectation(task: Task, learned: str) -> tuple[int, float]:
     """Bytes and seconds to expect, from lines of `tool unit arch bytes seconds` parted by tabs."""
-    exact = f"\n{task.tool}\t{task.unit}\t{task.arch}\t"
-    near = f"\n{task.tool}\t{task.unit}\t"
-    text = f"\n{learned}"
-    for key in (exact, near):
-        at = text.find(key)
-        if at >= 0:
-            peak, seconds = text[at + 1 :].partition("\n")[0].split("\t")[3:5]
-            return int(peak) * 21 // 20, float(seconds)
+    near = f"{task.tool}\t{task.unit}"
+    row = _row(learned, f"{near}\t{task.arch}", near)
+    if row:
+        peak, seconds = row[3:5]
+        return int(peak) * 21 // 20, float(seconds)
     size = os.stat(task.input).st_size if task.input else 0  # noqa: PTH116
     return guess(task.tool, task.input, size), UNKNOWN_SECONDS
 
@@ -103,9 +100,18 @@ def head_start(task: Task, learned: str, seconds: float) -> float:
     So the longest unit is the first of those that came together, whichever ninja they are of, and is not held up
     between its steps; and as it is bounded, none waits for ever.
     """
-    for name in (task.unit, kin_of(task.unit)):
-        _, found, row = f"\n{learned}".partition(f"\nunit\t{name}\t")
-        if found:
-            _, _, whole = row.partition("\n")[0].split("\t")
-            return float(whole)
-    return seconds
+    row = _row(learned, f"unit\t{task.unit}", f"unit\t{kin_of(task.unit)}")
+    if not row:
+        return seconds
+    _, whole = row[3:5]
+    return float(whole)
+
+
+def _row(learned: str, *heads: str) -> list[str]:
+    """The five fields of the first line that begins with the first head that one begins with; none without one."""
+    text = f"\n{learned}"
+    for head in heads:
+        at = text.find(f"\n{head}\t")
+        if at >= 0:
+            return text[at + 1 :].partition("\n")[0].split("\t")
+    return []
