@@ -11,16 +11,14 @@ import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from builder.errors import WheelError
-from builder.inspect.work import cores
+from builder.inspect.work import threads
 from builder.verify.image import opened_ptxas
 from builder.verify.image.places import EPOCH, LAYERS, PREFIX, PTXAS, Python, programs
 
@@ -57,7 +55,8 @@ def stage(parts: Sequence[Part], python: Python, into: Path) -> None:
         (into / layer).mkdir(parents=True)
     owners: dict[str, str] = {}
     ordered = sorted(parts, key=lambda part: (not part.ours, part.filename))
-    with tempfile.TemporaryDirectory(dir=into) as work, _threads() as pool:
+    with tempfile.TemporaryDirectory(dir=into) as work, warnings.catch_warnings(), threads() as pool:
+        warnings.filterwarnings("ignore", "Skip installing", RuntimeWarning)  # bytecode that a wheel brings along
         places = [Path(work, str(number)) for number in range(len(ordered))]
         for part, place in zip(ordered, pool.map(partial(_install, python), ordered, places), strict=True):
             _move(part, python, place, into, owners)
@@ -97,18 +96,6 @@ def take_ptxas(wheel: Path, into: Path) -> None:
     with opened_ptxas(wheel) as source, target.open("xb") as sink:
         shutil.copyfileobj(source, sink, _LARGE)
     target.chmod(0o755)
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Unpacking and hashing let go of Python's lock. Bytecode that wheels bring along is left out without a word."""
-    pool = ThreadPoolExecutor(cores())
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Skip installing", RuntimeWarning)
-            yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _install(python: Python, part: Part, work: Path) -> Path:

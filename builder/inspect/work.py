@@ -38,13 +38,19 @@ def mapped(path: Path) -> Iterator[memoryview]:
 
 @contextmanager
 def workers() -> Iterator[ThreadPoolExecutor]:
+    """Threads to read facts with."""
+    with _in_haste(), threads() as pool:
+        yield pool
+
+
+@contextmanager
+def threads() -> Iterator[ThreadPoolExecutor]:
     """A thread per core; on the way out, what has begun is finished and the rest is dropped."""
     pool = ThreadPoolExecutor(cores())
-    with _in_haste():
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
