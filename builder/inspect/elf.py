@@ -298,7 +298,7 @@ def _versions(
     chosen = np.flatnonzero((table["shndx"][: len(numbers)] == 0) & np.isin(numbers, list(needs)))
     names = _texts(elf, strings, table["name"][chosen].tolist())
     held = numbers[chosen].tolist()
-    bare = {("", *need) for number, need in needs.items() if number not in set(held)}
+    bare = {("", *needs[number]) for number in needs.keys() - set(held)}
     return tuple(sorted({(name, *needs[number]) for name, number in zip(names, held, strict=True)} | bare))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder.errors import PublishError, UsageError
-from builder.publish.index import project_names, read_project, standing
+from builder.publish.index import read_project, standing
 from builder.publish.shelf import Shelf
 
 _PLACE = "locks"
@@ -39,8 +39,8 @@ def add_locks(index: Path | str | Shelf, paths: Sequence[Path], name: str = "") 
 
     Raises UsageError for a name that is none, PublishError for a lock that is of no use or names no file of the index.
     """
-    shelf, _ = standing(index)
-    known, lost = _files(shelf)
+    shelf, projects = standing(index)
+    known, lost = _files(shelf, projects)
     found = {path: locked_digests([path]) & (known.keys() | lost.keys()) for path in paths}
     names = {path: _checked(name or path.name) for path in paths}
     for path, digests in found.items():
@@ -49,7 +49,7 @@ def add_locks(index: Path | str | Shelf, paths: Sequence[Path], name: str = "") 
     for path, digests in found.items():
         data = "".join(f"{digest}\n" for digest in sorted(digests)).encode()
         shelf.put(f"{_PLACE}/{names[path]}/{hashlib.sha256(data).hexdigest()}", data)
-    return _told(shelf, names.values(), frozenset[str]().union(*found.values()))
+    return _told(shelf, projects, names.values(), frozenset[str]().union(*found.values()))
 
 
 def remove_locks(index: Path | str | Shelf, names: Sequence[str]) -> Locks:
@@ -66,13 +66,13 @@ def remove_locks(index: Path | str | Shelf, names: Sequence[str]) -> Locks:
         )
     for item in items:
         shelf.delete(item)
-    return _told(shelf, names, frozenset())
+    return Locks(tuple(sorted(set(names))), ())
 
 
 def list_locks(index: Path | str | Shelf) -> Locks:
     """Every lock that the index keeps, and what these keep."""
-    shelf, _ = standing(index)
-    return _told(shelf, lock_names(shelf), kept_digests(shelf))
+    shelf, projects = standing(index)
+    return _told(shelf, projects, lock_names(shelf), kept_digests(shelf))
 
 
 def lock_names(shelf: Shelf) -> tuple[str, ...]:
@@ -116,17 +116,17 @@ def _checked(name: str) -> str:
     return name
 
 
-def _files(shelf: Shelf) -> tuple[dict[str, str], dict[str, str]]:
-    """SHA-256 → file name of what is on the pages, and of what gc has taken off them."""
-    projects = [read_project(shelf, name) for name in project_names(shelf)]
+def _files(shelf: Shelf, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """SHA-256 → file name of what is on the projects' pages now, and of what gc has taken off them."""
+    projects = [read_project(shelf, name) for name in names]
     known = {file.sha256: file.filename for project in projects for file in project.files}
     retired = {entry.sha256: entry.filename for project in projects for entry in project.retired}
     return known, {sha256: name for sha256, name in retired.items() if sha256 not in known}
 
 
-def _told(shelf: Shelf, names: Iterable[str], digests: Collection[str]) -> Locks:
+def _told(shelf: Shelf, projects: Iterable[str], names: Iterable[str], digests: Collection[str]) -> Locks:
     """What is there now: after a lock was written, so that what gc took in that moment is seen."""
-    known, lost = _files(shelf)
+    known, lost = _files(shelf, projects)
     kept, gone = (sorted(files[digest] for digest in digests if digest in files) for files in (known, lost))
     return Locks(tuple(sorted(set(names))), tuple(kept), tuple(gone))
 

@@ -189,8 +189,8 @@ def _retire(shelf: Shelf, name: str, keep: int, locked: frozenset[str], since: s
 
 def _returning(files: Sequence[IndexFile]) -> Callable[[Project], Project]:
     def change(project: Project) -> Project:
-        missing = [file for file in files if file.filename not in {each.filename for each in project.files}]
-        named = {file.filename for file in files}
+        there, named = ({file.filename for file in each} for each in (project.files, files))
+        missing = [file for file in files if file.filename not in there]
         retired = tuple(entry for entry in project.retired if entry.filename not in named)
         whole = sorted((*project.files, *missing), key=lambda file: file.filename)
         return replace(project, files=tuple(whole), retired=retired)
