@@ -3,7 +3,8 @@
     python -m benchmarks.costs out/aeon7/logs/*/steps.jsonl > costs.tsv
 
 Seconds are the CPU seconds of a unit's steps, peak the bytes of its heaviest. Units of which the logs hold no whole
-compilation keep their row; a row that stands for a module's units nobody measured goes when the logs hold the module.
+compilation keep their row; one that stands for units of a module that nobody measured has as many less as the logs
+hold.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import csv
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from builder.compile.costs import UnitCost, measured
+from builder.compile.gate.task import kin_of
 
 _TARGET = re.compile(r"CMakeFiles/([^/]+)\.dir/")
 _HEAVY = {".cu": "ptxas", ".cuda": "ptxas", ".cpp": "cc1plus", ".cc": "cc1plus"}
@@ -27,8 +30,11 @@ _HEAVY = {".cu": "ptxas", ".cuda": "ptxas", ".cpp": "cc1plus", ".cc": "cc1plus"}
 def main(argv: list[str]) -> None:
     """Print the table, the longest first."""
     found = dict(_units(json.loads(line) for name in argv for line in Path(name).read_text().splitlines()))
-    modules = {cost.component for cost in found.values()}
-    kept = {cost.unit: cost for cost in measured() if "*" not in cost.unit or cost.component not in modules}
+    known = {cost.unit: cost for cost in measured()}
+    fresh = Counter(kin_of(unit) for unit in found.keys() - known.keys())
+    kept = {
+        unit: replace(cost, units=cost.units - fresh[unit]) for unit, cost in known.items() if cost.units > fresh[unit]
+    }
     writer = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
     writer.writerow(["component", "unit", "seconds", "peak", "units"])
     for cost in sorted({**kept, **found}.values(), key=lambda cost: (-cost.seconds, cost.unit)):
