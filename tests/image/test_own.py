@@ -173,6 +173,14 @@ def test_an_image_as_it_is_made(world: World) -> None:
     assert world.findings() == {}
 
 
+@pytest.mark.parametrize(("name", "rules"), [("origin", set()), ("impure", set()), ("opaque", {"image-writable"})])
+def test_what_a_rootless_builder_leaves_beside_folders(world: World, name: str, rules: set[str]) -> None:
+    """Where an overlay came from gives no right; what hides the layers below is nobody's to leave."""
+    attribute = {f"SCHILY.xattr.user.overlay.{name}": "y"}
+    spoil = put("ours", SITE, b"", 0o755, type=tarfile.DIRTYPE, pax_headers=attribute)
+    assert world.findings(spoil).keys() == rules
+
+
 @pytest.mark.parametrize(
     ("spoil", "rule", "said"),
     [
