@@ -2,10 +2,9 @@
 
 Run with `python -m benchmarks.whole [recipe=aeon7] [store=PATH] [jobs=N] [keep=PATH]`: hours for aeon7 on two cores.
 Wall time is the builder's whole run: sources, configure, links, packing and verification too. CPU seconds are the
-gate's, of each compiler step as its parent sees it; preprocessing, which the compiler cache's server does, is not among
-them, and nor is anything that is no compiler, so that ratio errs against us. The other is of all that the cores did
-meanwhile, by /proc/stat: on a machine that does nothing else, how full they were kept. `keep` is where the wheels and
-logs are left.
+gate's, of each compiler step and each preprocessor as its parent sees it. What is no compiler is not among them, so
+that ratio errs against us. The other is of all that the cores did meanwhile, by /proc/stat: on a machine that does
+nothing else, how full they were kept. `keep` is where the wheels and logs are left.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lab import laboratory, options_of, say
+from builder.compile.governed import STEPS, TEXTS
 from builder.compile.jobs import cores
 
 
 def main(argv: list[str]) -> None:
-    """Build once; three lines."""
+    """Build once; four lines."""
     options = options_of(argv)
     recipe = options.get("recipe", "aeon7")
     with laboratory(options) as lab:
@@ -31,8 +31,10 @@ def main(argv: list[str]) -> None:
         built = lab.build(checkout, store, recipe, f"out={out}")
         busy = _busy() - before
         found = list(steps(out / recipe))
-        cpu, count = sum(step["cpu_seconds"] for step in found), cores()
-        say(f"{recipe}: {built.seconds:.0f} s wall; {len(found)} compiler steps, {cpu:.0f} CPU s, on {count} cores")
+        texts, count = sum(step["cpu_seconds"] for step in steps(out / recipe, TEXTS)), cores()
+        cpu = texts + sum(step["cpu_seconds"] for step in found)
+        say(f"{recipe}: {built.seconds:.0f} s wall; {len(found)} compiler steps, on {count} cores")
+        say(f"{cpu:.0f} CPU s of units, {texts:.0f} of them preprocessing")
         say(f"largest step {max(step['peak_bytes'] for step in found) / 1e9:.2f} GB; {_given_way(found)} gave way")
         say(
             f"wall / (CPU / cores): {built.seconds / (cpu / count):.3f}; of all that ran, {busy:.0f} CPU s: "
@@ -40,9 +42,9 @@ def main(argv: list[str]) -> None:
         )
 
 
-def steps(out: Path) -> Iterator[dict[str, Any]]:
-    """The lines of every step that the gate let through, of all runs into this folder."""
-    for log in sorted(out.glob("logs/*/steps.jsonl")):
+def steps(out: Path, name: str = STEPS) -> Iterator[dict[str, Any]]:
+    """The lines of every step that the gate let through (or of preprocessors), of all runs into this folder."""
+    for log in sorted(out.glob(f"logs/*/{name}")):
         yield from map(json.loads, log.read_text().splitlines())
 
 

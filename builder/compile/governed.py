@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from builder.compile.gate.preprocess import PREPROCESSED
 from builder.compile.gate.step import DEVICE, FOLDER, JOBS, LEARNED, LOG
 from builder.compile.jobs import cores
 from builder.compile.learned import learn, learned, lines
@@ -17,6 +18,9 @@ from builder.store import atomic_write
 
 STEPS = "steps.jsonl"
 """The gate's log, in the build's folder of logs: one line of JSON a step that ended."""
+
+TEXTS = "preprocessed.jsonl"
+"""Its other log: one line a run of the preprocessor, of hits too."""
 
 _TABLE = "expected.tsv"
 
@@ -36,6 +40,7 @@ def governed(context: Context, device: str = "") -> Iterator[Mapping[str, str]]:
         yield {
             FOLDER: str(canonical_root() / "gate"),
             LOG: str(log),
+            PREPROCESSED: str(context.logs / TEXTS),
             LEARNED: str(context.logs / _TABLE),
             JOBS: str(cores()),
             **({DEVICE: device} if device else {}),

@@ -38,7 +38,6 @@ class Stub:
             f"# {self.tool} of {self.size} bytes, through the gate" if self.size else f"# {self.tool}",
             f"program={shlex.quote(self.program)}",
             '[ -n "$SPARK_GATE" ] || exec "$program" "$@"',
-            *(['[ "$1" != -E ] || exec "$program" "$@"'] if self.tool == "cc1plus" else []),
             f'exec {root}/python/bin/python3 -I -S {root}/links/gate {self.tool} "$program" "$@"',
         ]
         return "\n".join([*lines, ""])

@@ -20,6 +20,7 @@ _SLACK = 0.25
 """Seconds that two clocks may differ: ninja takes a command's start from the file system."""
 _TRIAL = re.compile(r"cmTC_|CMakeScratch|CMakeTmp|CompilerId")
 """Names that CMake gives to what it compiles to learn about a compiler."""
+_PREPROCESSED = re.compile(r'"cpu_seconds": ([0-9.]+)\}$')
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class Timeline:
 
     runs: tuple[Run, ...]
     memory: tuple[tuple[float, int], ...]
+    preprocessing: float = 0.0
+    """CPU seconds of preprocessors, of hits too."""
 
     @property
     def start(self) -> float:
@@ -142,11 +145,16 @@ def made_line(made: Made) -> str:
     return json.dumps(asdict(made), sort_keys=True) + "\n"
 
 
-def timeline(made: Sequence[Made], steps: Sequence[Step]) -> Timeline:
+def preprocessing_in(text: str) -> float:
+    """CPU seconds in a log of JSON lines; a line cut short by a kill counts for nothing."""
+    return sum(float(found[1]) for found in map(_PREPROCESSED.search, text.splitlines()) if found)
+
+
+def timeline(made: Sequence[Made], steps: Sequence[Step], preprocessing: float = 0.0) -> Timeline:
     """Steps put to the runs that they belong to, and runs put on slots."""
     left = list(steps)
     runs = [_run(each, left) for each in sorted(made, key=lambda each: each.start)]
-    return Timeline(tuple(_on_slots([*runs, *_unfinished(left)])), tuple(_memory(steps)))
+    return Timeline(tuple(_on_slots([*runs, *_unfinished(left)])), tuple(_memory(steps)), preprocessing)
 
 
 def counts(found: Timeline) -> dict[str, Any]:
@@ -158,6 +166,7 @@ def counts(found: Timeline) -> dict[str, Any]:
         "failed": of["failed"],
         "links": of["link"],
         "cpu_seconds": round(sum(run.cpu_seconds for run in found.runs), 1),
+        "preprocessing_seconds": round(found.preprocessing, 1),
         "waited_seconds": round(sum(run.waited for run in found.runs), 1),
         "peak_bytes": max((run.peak for run in found.runs), default=0),
         "killed": sorted(run.unit for run in found.runs if run.kills),

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from builder.compile.governed import STEPS
+from builder.compile.governed import STEPS, TEXTS
 from builder.compile.jobs import cores
 from builder.compile.ninjafile import edges_in, links_in, reader, units_in
 from builder.compile.timeline import (
@@ -22,6 +22,7 @@ from builder.compile.timeline import (
     critical,
     made_in,
     made_line,
+    preprocessing_in,
     steps_in,
     timeline,
     trace_events,
@@ -83,7 +84,8 @@ def traced(logs: Path) -> Traced | None:
 
 
 def _found(logs: Path) -> Timeline:
-    return timeline(made_in(_text(logs / MADE)), steps_in(_text(logs / STEPS)))
+    made, steps = made_in(_text(logs / MADE)), steps_in(_text(logs / STEPS))
+    return timeline(made, steps, preprocessing_in(_text(logs / TEXTS)))
 
 
 def render(found: Timeline, title: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from builder.compile.cache import _environment
+from builder.compile.governed import TEXTS
 from builder.compile.overlay import make_overlay
 from builder.compile.stubs import Stub, gate_folder, stub_folder
 from builder.context import Context
@@ -35,6 +36,7 @@ def gated(context: Context, tmp_path: Path) -> Iterator[tuple[Callable[[str], No
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)} | _environment(context)
     env |= {"SCCACHE_SERVER_UDS": str(tmp_path / "s"), "COMPILER_PATH": str(root / "gcc")}
     env |= {"SPARK_GATE": str(tmp_path / "gate"), "SPARK_GATE_LOG": str(log)}
+    env |= {"SPARK_GATE_PREPROCESSED": str(tmp_path / TEXTS)}
     subprocess.run([sccache, "--start-server"], env=env, capture_output=True, check=True)
 
     def compile_(text: str) -> None:
@@ -57,8 +59,11 @@ def test_a_miss_is_one_measured_step_of_its_unit_and_a_hit_is_none(gated: tuple[
     assert (step["unit"], step["tool"], step["exit"]) == ("csrc/x.cc", "cc1plus", 0)
     assert step["peak_bytes"] > 20_000_000
     assert step["cpu_seconds"] > 0
+    assert [text["unit"] for text in steps(log.with_name(TEXTS))] == ["csrc/x.cc"]
+    assert steps(log.with_name(TEXTS))[0]["cpu_seconds"] > 0
     compile_("#include <string>\nstd::string s() { return {}; }\n")
     assert len(steps(log)) == 1
+    assert len(steps(log.with_name(TEXTS))) == 2  # the cache finds an object by its preprocessed text
     compile_("int other;\n")
     assert len(steps(log)) == 2
 

@@ -36,7 +36,7 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         self.root, self.gate, self.log = root, root / "gate", root / "steps.jsonl"
-        self.code = gate_folder(Store(root / "store"))
+        self.code, self.tool = gate_folder(Store(root / "store")), "cicc"
         (root / "in.ii").write_text("int x;\n")
 
     def program(self, code: str) -> Path:
@@ -51,7 +51,15 @@ class Bench:
             "SPARK_GATE_LOG": str(self.log),
             "SPARK_UNIT": "CMakeFiles/_C.dir/csrc/x.cu.o",
         }
-        command = [sys.executable, "-I", "-S", str(self.code), "cicc", str(program), *(args or ("in.ii", "-o", "out"))]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(self.code),
+            self.tool,
+            str(program),
+            *(args or ("in.ii", "-o", "out")),
+        ]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=self.root, env=settings | env, stdout=pipe, stderr=pipe, text=True)
 
@@ -96,6 +104,27 @@ def test_a_run_that_compiles_nothing_goes_straight_through(bench: Bench) -> None
     assert process.communicate(timeout=30)[0].strip().endswith("'--version']")
     assert bench.steps() == []
     assert not bench.gate.exists()
+
+
+def test_preprocessing_waits_for_nobody_and_is_measured(bench: Bench) -> None:
+    bench.tool, log = "cc1plus", bench.root / "preprocessed.jsonl"
+    program = bench.program("sum(range(3_000_000))\nprint(sys.argv[1:])\nsys.exit(3)\n")
+    process = bench.start(program, "-E", "in.cc", SPARK_GATE_PREPROCESSED=str(log))
+    assert process.communicate(timeout=30)[0] == "['-E', 'in.cc']\n"
+    assert process.returncode == 3
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert line["unit"] == "csrc/x.cu"
+    assert 0 < line["cpu_seconds"] <= line["end"] - line["start"] + 0.05
+    assert bench.steps() == []
+    assert not bench.gate.exists()
+
+
+@pytest.mark.parametrize("log", ["", "missing/preprocessed.jsonl"])
+def test_preprocessing_without_a_log_hinders_no_compile(bench: Bench, log: str) -> None:
+    bench.tool = "cc1plus"
+    process = bench.start(bench.program("print('ran')\n"), "-E", "in.cc", SPARK_GATE_PREPROCESSED=log)
+    out, said = process.communicate(timeout=30)
+    assert (process.returncode, out, log in said) == (0, "ran\n", True)
 
 
 def test_no_arguments_at_all_are_passed_on_too(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from builder.compile import trace
+from builder.compile.gate.step import json_line
 from builder.compile.timeline import (
     Made,
     Run,
@@ -15,6 +16,7 @@ from builder.compile.timeline import (
     critical,
     made_in,
     made_line,
+    preprocessing_in,
     steps_in,
     timeline,
     trace_events,
@@ -47,6 +49,7 @@ def test_a_unit_without_steps_came_from_the_cache() -> None:
     assert states == {"csrc/a.cu": "compiled", "csrc/b.cu": "hit", "m.so": "link"}
     told = counts(found)
     assert (told["compiled"], told["hits"], told["links"], told["peak_bytes"]) == (1, 1, 1, GB)
+    assert (told["cpu_seconds"], told["preprocessing_seconds"]) == (8, 0)
 
 
 def test_steps_of_the_same_source_go_to_the_unit_that_ran_them() -> None:
@@ -142,6 +145,14 @@ def test_logs_are_read_line_by_line_and_a_torn_line_costs_only_itself() -> None:
     good = {"unit": "a.cu", "tool": "cicc", "asked": 1, "start": 2, "end": 3, "cpu_seconds": 1, "peak_bytes": 5}
     (read,) = steps_in(f'{json.dumps(good)}\n{{"unit": 1\n[]\n"x"\n')
     assert (read.unit, read.waited, read.attempt, read.killed) == ("a.cu", 1, 1, "")
+
+
+def test_preprocessing_is_summed_and_a_torn_line_costs_only_itself() -> None:
+    line = json_line({"unit": "a.cu", "start": 1.0, "end": 2.0, "cpu_seconds": 0.75}).decode()
+    assert preprocessing_in(line + line + line[:-4]) == 1.5
+    found = timeline([made("a.cu", 0, 10)], [step("a.cu", 1, 9)], 12.0)
+    assert counts(found)["preprocessing_seconds"] == 12
+    assert "12 s of preprocessing" in render(found, "")
 
 
 def test_the_page_shows_each_unit_and_no_name_can_break_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .preprocess import PREPROCESSED, preprocess
 from .say import say
 from .step import DEVICE, FOLDER, LEARNED, UNIT, Gate, code_of
 from .task import Task
@@ -23,6 +24,8 @@ def main(argv: list[str]) -> int:
         put_in_order(args, os.environ.get(LEARNED, ""))
         os.execv(real, [real, *args])  # noqa: S606
     task = Task(tool, real, args, os.environ.get(UNIT, ""))
+    if tool == "cc1plus" and "-E" in args:
+        return code_of(preprocess(task, os.environ.get(PREPROCESSED, "")))
     try:
         if not os.environ.get(FOLDER) or not task.input:
             raise OSError

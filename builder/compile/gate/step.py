@@ -108,7 +108,7 @@ class Gate:
         me = os.getpid()
         child = os.fork()
         if child == 0:
-            _become(self._task, me)
+            become(self._task, me)
         self._step.child = child
         self._tell_child()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -171,8 +171,6 @@ class Gate:
 
     def _write(self, ended: Ended, attempt: int) -> None:
         task, step = self._task, self._step
-        if not self._log:
-            return
         line = json_line(
             {
                 "unit": task.unit,
@@ -192,12 +190,19 @@ class Gate:
                 "alone": int(step.alone),
             }
         )
-        try:
-            handle = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            os.write(handle, line)
-            os.close(handle)
-        except OSError as error:
-            say(f"cannot write {self._log}: {error.strerror}")
+        append(self._log, line)
+
+
+def append(log: str, line: bytes) -> None:
+    """Add a line in one write, so that those of other steps stay whole; without a name there is no log."""
+    if not log:
+        return
+    try:
+        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(handle, line)
+        os.close(handle)
+    except OSError as error:
+        say(f"cannot write {log}: {error.strerror}")
 
 
 def json_line(values: dict[str, str | int | float]) -> bytes:
@@ -224,7 +229,7 @@ def _tell(child: int, number: int) -> None:
             return
 
 
-def _become(task: Task, parent: int) -> None:
+def become(task: Task, parent: int) -> None:
     """In the child: end with the gate, be the first that the kernel takes when memory ends, be the program."""
     try:
         from ctypes import CDLL
