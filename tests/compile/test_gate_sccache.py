@@ -59,11 +59,12 @@ def test_a_miss_is_one_measured_step_of_its_unit_and_a_hit_is_none(gated: tuple[
     assert (step["unit"], step["tool"], step["exit"]) == ("csrc/x.cc", "cc1plus", 0)
     assert step["peak_bytes"] > 20_000_000
     assert step["cpu_seconds"] > 0
-    assert [text["unit"] for text in steps(log.with_name(TEXTS))] == ["csrc/x.cc"]
-    assert steps(log.with_name(TEXTS))[0]["cpu_seconds"] > 0
+    texts = steps(log.with_name(TEXTS))  # the first of them is the cache's own, by which it tells compilers apart
+    assert {text["unit"] for text in texts} == {"csrc/x.cc"}
+    assert texts[-1]["cpu_seconds"] > 0
     compile_("#include <string>\nstd::string s() { return {}; }\n")
     assert len(steps(log)) == 1
-    assert len(steps(log.with_name(TEXTS))) == 2  # the cache finds an object by its preprocessed text
+    assert len(steps(log.with_name(TEXTS))) == len(texts) + 1  # the cache finds an object by its preprocessed text
     compile_("int other;\n")
     assert len(steps(log)) == 2
 
