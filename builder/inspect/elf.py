@@ -59,7 +59,11 @@ _PROGBITS, _SYMTAB, _DYNAMIC_TABLE, _NOBITS, _DYNSYM, _SHNDX, _VERNEED, _VERSYM 
 )
 _NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
 _GLOBAL, _WEAK, _UNIQUE, _FUNCTION = 1, 2, 10, 2
-_EXECUTABLE = 4
+_ALLOCATED, _EXECUTABLE = 2, 4
+_FATBIN_NAMES = (b".nv_fatbin", b"__nv_relfatbin")
+_PLACES = (1, 4, 5, 8, 9, 10, 11)
+"""Of the header's fields: machine; place of the program headers, of the section headers; size and count of either."""
+
 _ENTRY_MASK, _ENTRY = 15 << 32 | 0x10 << 40, _FUNCTION << 32 | 0x10 << 40
 _SHARING = 8
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)+)")
@@ -167,12 +171,34 @@ def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
     """The sections that hold fatbins, linked or relocatable. Raises InspectError when they overlap."""
     left = len(elf.data)
     for index in range(len(elf.sections)):
-        if elf.is_named(index, b".nv_fatbin", b"__nv_relfatbin"):
+        if elf.is_named(index, *_FATBIN_NAMES):
             body = elf.body(index)
             left -= len(body)
             if left < 0:
                 raise _bad("its fatbin sections overlap", elf.where)
             yield body
+
+
+def data_sections(elf: Elf) -> list[int]:
+    """The sections of a program's own data. Those for fatbins are not among them, nor instructions and debug facts."""
+    chosen = (elf.sections["type"] == _PROGBITS) & (elf.sections["flags"] & (_ALLOCATED | _EXECUTABLE) == _ALLOCATED)
+    return [index for index in np.flatnonzero(chosen).tolist() if not elf.is_named(index, *_FATBIN_NAMES)]
+
+
+def cubin_extent(data: memoryview) -> int:
+    """How many bytes the cubin takes that begins here, 0 where none does; more than there are when it is cut."""
+    if len(data) < 64 or data[:4] != MAGIC or data[4] != 2 or data[5] != 1:
+        return 0
+    fields: tuple[int, ...] = _HEADER.unpack_from(data, 16)
+    machine, segments, table, width, count, size, sections = (fields[place] for place in _PLACES)
+    if machine != EM_CUDA or size != _SECTION.itemsize:
+        return 0
+    end = max(segments + width * count, table + size * sections)
+    if end > len(data):
+        return end
+    rows = np.frombuffer(data, _SECTION, sections, table)
+    bodies = rows["offset"] + rows["size"] * (rows["type"] != _NOBITS)
+    return max(end, int(bodies.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +306,7 @@ def _dynamic(elf: Elf) -> dict[str, Any]:
     def of(*tags: int) -> tuple[str, ...]:
         return tuple(_texts(elf, strings, rows["value"][np.isin(rows["tag"], tags)].tolist()))
 
-    paths = tuple(part for text in of(_RPATH, _RUNPATH) for part in text.split(":") if part)
+    paths = tuple(part for text in of(_RPATH, _RUNPATH) if text for part in text.split(":"))
     return {"needed": of(_NEEDED), "soname": next(iter(of(_SONAME)), ""), "rpath": paths}
 
 

@@ -68,6 +68,14 @@ def entries(section: memoryview, where: str = "", first: int = 0) -> Iterator[En
         offset, container = _next_container(section, end, where), container + 1
 
 
+def extent(data: memoryview) -> int:
+    """How many bytes the container takes that begins here, 0 where its header is none."""
+    if len(data) < _CONTAINER.size:
+        return 0
+    magic, version, header, size = _CONTAINER.unpack_from(data)
+    return header + size if magic == MAGIC and version == 1 and header >= _CONTAINER.size else 0
+
+
 class Unpacker(Room):
     """A thread's own room for images, and its decompressor."""
 

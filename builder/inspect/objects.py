@@ -9,6 +9,7 @@ from typing import Literal
 
 from builder.errors import InspectError
 from builder.inspect import elf, fatbin, ptx, sass
+from builder.inspect.carried import carried
 from builder.inspect.devices import all_devices, number
 from builder.inspect.facts import (
     CLASSES,
@@ -80,17 +81,21 @@ def _open(data: memoryview, head: bytes, where: str) -> tuple[ElfFacts, Iterable
         return ElfFacts(machine="cuda"), fatbin.entries(data, where)
     if not head.startswith(elf.MAGIC):
         said = ptx.header(data, where)
-        return ElfFacts(machine="cuda"), [_bare("ptx", said.target, said.version, data)]
+        return ElfFacts(machine="cuda"), [_alone("ptx", said.target, said.version, data)]
     if len(head) >= 20 and head[4:6] != b"\2\1":
         return ElfFacts(machine=_other_machine(head)), ()
     host = elf.parse(data, where)
     if host.machine == elf.EM_CUDA:
-        return elf.link_facts(host), [_bare("sass", cubin_arch(host), str(host.abi_version), data)]
+        return elf.link_facts(host), [_cubin(host)]
     return elf.link_facts(host), _host_entries(host, where)
 
 
-def _bare(kind: str, arch: str, version: str, data: memoryview) -> fatbin.Entry:
-    return fatbin.Entry(kind, arch, version, "none", 0, 0, len(data), len(data), data)
+def _alone(kind: str, arch: str, version: str, data: memoryview, container: int = 0) -> fatbin.Entry:
+    return fatbin.Entry(kind, arch, version, "none", container, 0, len(data), len(data), data)
+
+
+def _cubin(cubin: elf.Elf, container: int = 0) -> fatbin.Entry:
+    return _alone("sass", cubin_arch(cubin), str(cubin.abi_version), cubin.data, container)
 
 
 def _other_machine(head: bytes) -> str:
@@ -100,10 +105,12 @@ def _other_machine(head: bytes) -> str:
 
 
 def _host_entries(host: elf.Elf, where: str) -> Iterator[fatbin.Entry]:
-    """Every entry of every fatbin section, containers numbered through."""
+    """Every entry of every fatbin section, and of what else it carries, containers numbered through."""
     last = -1
-    for section in elf.fatbin_sections(host):
-        for entry in fatbin.entries(section, where, last + 1):
+    for part in (*elf.fatbin_sections(host), *carried(host)):
+        cubin = bytes(part[:4]) == elf.MAGIC
+        found = [_cubin(elf.parse(part, where), last + 1)] if cubin else fatbin.entries(part, where, last + 1)
+        for entry in found:
             last = entry.container
             yield entry
 

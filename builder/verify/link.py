@@ -49,7 +49,7 @@ def _paths(found: ObjectFacts) -> Iterator[Fault]:
                 found.path,
                 "the loader is to look for libraries in folders outside the wheel:",
                 "let the linker name none, or one that begins with $ORIGIN",
-                path,
+                path or "the one it is started in (an empty part)",
             )
 
 

@@ -93,6 +93,7 @@ SAMPLE_LIST = (
     Sample("undefined.so", "undefined.cpp", HOST),
     Sample("cudart12.so", "cudart.c", (*HOST, "-L.", "-lcudart12")),
     Sample("glibc.so", "glibc.c", HOST),
+    Sample("carried.so", "carried.c", (*HOST, "-nostdlib", f"-Wa,-I{SAMPLES}")),
     Sample("throws.so", "throws.cpp", (*HOST, "-lstdc++", "-Wl,-rpath,$ORIGIN/../lib:$ORIGIN/nvidia/cu13/lib")),
 )
 

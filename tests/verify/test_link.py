@@ -136,6 +136,15 @@ def test_a_folder_of_the_machine_that_built_it() -> None:
     assert not list(link_faults(looking, Expectations("12.1")))
 
 
+def test_an_empty_part_of_a_search_path_is_the_folder_that_the_program_is_started_in(tmp_path: Path) -> None:
+    data = sample("throws.so")
+    (tmp_path / "throws.so").write_bytes(data.replace(b"/../lib:$", b"/../li::$"))
+    file = inspect_path(tmp_path / "throws.so")
+    assert file.objects[0].elf.rpath == ("$ORIGIN/../li", "", "$ORIGIN/nvidia/cu13/lib")
+    (fault,) = link_faults(file, Expectations("12.1", strict=True))
+    assert (fault.rule, fault.about) == ("rpath", "the one it is started in (an empty part)")
+
+
 def test_a_version_that_no_symbol_has(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     """A linker that packs relocations asks for GLIBC_ABI_DT_RELR, and an older loader refuses the library for it."""
     data = sample("glibc.so")
