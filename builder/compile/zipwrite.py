@@ -8,7 +8,6 @@ plain form of 1989: deflated members, no extra fields, no zip64, and a date that
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from typing import IO, Final
 
 import deflate
 
+from builder.compile.jobs import cores
 from builder.errors import WheelError
 
 LEVEL: Final = 6
@@ -58,14 +58,9 @@ def pack(name: str, data: bytes, mode: int) -> Packed:
     return Packed(name, mode, packed, zlib.crc32(data), len(data), hashlib.sha256(data).digest())
 
 
-def workers() -> int:
-    """Threads that compressing uses: the library lets go of Python's lock meanwhile."""
-    return len(os.sched_getaffinity(0))
-
-
 def pool() -> ThreadPoolExecutor:
-    """Threads to pack with."""
-    return ThreadPoolExecutor(workers(), thread_name_prefix="pack")
+    """Threads to pack with, a core's each: the library lets go of Python's lock meanwhile."""
+    return ThreadPoolExecutor(cores(), thread_name_prefix="pack")
 
 
 def write_zip(stream: IO[bytes], members: Iterable[Packed]) -> None:

@@ -21,6 +21,7 @@ from builder.compile.gate.step import FOLDER, JOBS, Gate
 from builder.compile.gate.task import Task
 from builder.compile.stubs import Stub, gate_folder
 from builder.store import Store
+from tests.soon import soon
 
 MB = 1 << 20
 EATER = f"#!{sys.executable} -IS\nimport sys, time\n"
@@ -68,9 +69,14 @@ class Bench:
 
     def until_waiting(self) -> None:
         """Until a second ticket is there, and it has looked around a few times."""
-        while len(list(self.gate.glob("0*-*")) + list(self.gate.glob("1*-*"))) < 2:
-            time.sleep(0.02)
+        assert soon(lambda: len([*self.gate.glob("0*-*"), *self.gate.glob("1*-*")]) >= 2)
         time.sleep(0.5)
+
+    def child(self) -> int:
+        """The process whose program wrote its number into the file `pid`."""
+        pid = self.root / "pid"
+        assert soon(lambda: pid.exists() and pid.read_text())
+        return int(pid.read_text())
 
     def steps(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
@@ -238,8 +244,7 @@ def test_of_those_that_wait_the_longest_unit_is_the_first(bench: Bench) -> None:
         waiting = []
         for number, unit in enumerate(units):
             waiting.append(bench.start(program, SPARK_UNIT=f"CMakeFiles/_C.dir/{unit}.o", **settings))
-            while len(list(bench.gate.iterdir())) < 3 + number:
-                time.sleep(0.02)
+            assert soon(lambda there=3 + number: len(list(bench.gate.iterdir())) >= there)
     assert [ended(process) for process in waiting] == [0, 0]
     assert [step["unit"] for step in bench.steps()] == ["csrc/long.cu", "csrc/short.cu"]
     long, short = bench.steps()
@@ -303,8 +308,7 @@ def test_a_polite_end_reaches_the_program_and_is_our_own_end(bench: Bench) -> No
         "open('up', 'w').close()\ntime.sleep(30)\n"
     )
     process = bench.start(bench.program(code))
-    while not (bench.root / "up").exists():
-        time.sleep(0.02)
+    assert soon((bench.root / "up").exists)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=10)
     assert (bench.root / "told").exists()
@@ -325,8 +329,7 @@ def test_one_that_waits_to_be_tried_again_ends_at_once(bench: Bench) -> None:
     process = bench.start(bench.program("import os\nos.kill(os.getpid(), 9)\n"))
     with bench.ticket(Step(asked=9e9, expected=1, running=True, start=time.time())).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        while not bench.steps():
-            time.sleep(0.02)
+        assert soon(bench.steps)
         time.sleep(0.3)
         process.terminate()
         assert ended(process) == 128 + signal.SIGTERM
@@ -338,28 +341,18 @@ def test_when_the_one_that_started_it_dies_the_program_is_ended(bench: Bench) ->
     start = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
     gate = [sys.executable, "-I", "-S", str(bench.code), "cicc", str(program), "in.ii"]
     starter = subprocess.Popen([*start, *gate], cwd=bench.root, env={"SPARK_GATE": str(bench.gate)})
-    while not (bench.root / "pid").exists() or not (bench.root / "pid").read_text():
-        time.sleep(0.02)
-    child = int((bench.root / "pid").read_text())
+    child = bench.child()
     starter.kill()
     starter.wait()
-    end = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{child}").exists()
+    assert soon(lambda: not Path(f"/proc/{child}").exists())
 
 
 def test_when_the_gate_itself_is_killed_the_program_ends_with_it(bench: Bench) -> None:
     process = bench.start(bench.program("import os\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"))
-    while not (bench.root / "pid").exists() or not (bench.root / "pid").read_text():
-        time.sleep(0.02)
-    child = int((bench.root / "pid").read_text())
+    child = bench.child()
     process.kill()
     ended(process)
-    end = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{child}").exists()
+    assert soon(lambda: not Path(f"/proc/{child}").exists())
 
 
 def test_while_it_waits_its_token_is_lent_to_others(bench: Bench) -> None:

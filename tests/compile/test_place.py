@@ -1,6 +1,5 @@
 import io
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from builder.compile.place import CANONICAL, _asked, canonical_root, holding
 from builder.context import Context
 from builder.errors import ToolchainError
+from tests.soon import soon
 
 
 def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -58,8 +58,7 @@ def test_a_second_build_waits_and_says_for_what(
     with holding("build-vllm", context):
         thread = threading.Thread(target=second)
         thread.start()
-        while "waiting for another build that holds build-vllm" not in said(context):
-            time.sleep(0.01)
+        assert soon(lambda: "waiting for another build that holds build-vllm" in said(context))
         order.append("first")
     thread.join()
     assert order == ["first", "second"]

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from builder.compile.together import together
 from builder.errors import CompileError
+from tests.soon import soon
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,10 +141,3 @@ def test_a_signal_ends_what_every_thread_runs(number: signal.Signals, said: str)
         out, _ = build.communicate(timeout=30)
     assert (build.returncode, out.split()[-1]) == (0, said)
     assert soon(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
-
-
-def soon(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 10
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.02)
-    return holds()

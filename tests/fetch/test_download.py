@@ -22,6 +22,7 @@ from builder.errors import DigestError, FetchError, StoreError
 from builder.fetch import Fetched, Index, candidates, fetch, fetch_all
 from builder.model import LockedFile
 from builder.store import Store
+from tests.soon import soon
 
 
 class Server(Protocol):
@@ -252,18 +253,10 @@ def child(server: Server, file: LockedFile, store: Store) -> subprocess.Popen[st
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
-def until(condition: object, patience: float = 10.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_two_processes_at_once_fetch_once(server: Server, file: LockedFile, context: Context) -> None:
     server.gate = threading.Event()
     pair = [child(server, file, context.store) for _ in range(2)]
-    until(server.downloads)
+    assert soon(server.downloads)
     time.sleep(0.3)
     server.gate.set()
     brought = sorted(int(process.communicate(timeout=20)[0].split()[-1]) for process in pair)
@@ -277,7 +270,7 @@ def test_kill_9_during_a_download_leaves_nothing_half_there(
 ) -> None:
     server.gate = threading.Event()
     victim = child(server, file, context.store)
-    until(lambda: leftovers(context.store))
+    assert soon(lambda: leftovers(context.store))
     assert context.store.sweep(older_than=0) == 0, "a living download is left alone"
     victim.send_signal(signal.SIGKILL)
     victim.communicate(timeout=10)
@@ -291,7 +284,7 @@ def test_kill_9_during_a_download_leaves_nothing_half_there(
 def test_ctrl_c_ends_a_silent_download_soon(server: Server, file: LockedFile, context: Context) -> None:
     server.gate = threading.Event()
     victim = child(server, file, context.store)
-    until(server.downloads)
+    assert soon(server.downloads)
     start = time.monotonic()
     victim.send_signal(signal.SIGINT)
     victim.communicate(timeout=10)

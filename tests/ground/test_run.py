@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from builder import run as door
 from builder.errors import Interrupted, RunError
 from builder.run import Halt, echo, masked, run, stop, tool_environment
+from tests.soon import soon
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,7 +232,7 @@ def test_an_impatient_second_ctrl_c_goes_on_and_leaves_no_child(tmp_path: Path, 
     def interrupted(timeout: float | None = None) -> int:
         calls.append(timeout)
         if len(calls) == 1:
-            assert _soon(lambda: heard.is_file() and heard.read_text() == "SIGINT\n")
+            assert soon(lambda: heard.is_file() and heard.read_text() == "SIGINT\n")
             raise again("again")
         return wait(timeout)
 
@@ -248,15 +248,6 @@ def _gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
-
-
-def _soon(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 LEADER = """
@@ -277,7 +268,7 @@ def test_grandchildren_that_outlive_the_leader_are_ended_too() -> None:
     grandchild = int(process.stdout.readline())
     process.stdout.close()
     stop(process)
-    assert _soon(lambda: _gone(grandchild))
+    assert soon(lambda: _gone(grandchild))
 
 
 def test_ctrl_c_while_a_command_runs_ends_it(tmp_path: Path) -> None:
@@ -309,7 +300,7 @@ def test_a_callback_that_fails_leaves_no_child_behind(tmp_path: Path) -> None:
     code = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)"
     with pytest.raises(ValueError, match=r"\d+"):
         run([sys.executable, "-c", code], log=tmp_path / "log", on_line=refuse)
-    assert _soon(lambda: _gone(pids[0]))
+    assert soon(lambda: _gone(pids[0]))
 
 
 def test_a_halt_ends_the_programs_of_all_threads_at_once_and_lets_none_start(tmp_path: Path) -> None:
