@@ -13,7 +13,7 @@ from builder.errors import InspectError
 from builder.inspect.facts import FileFacts, Level, ObjectFacts
 from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
 from builder.inspect.room import Errand, Room, errands
-from builder.inspect.work import cores, mapped, sha256, share, workers
+from builder.inspect.work import beside, cores, mapped, sha256, share, workers
 from builder.inspect.zips import Archive, Member, open_archive
 from builder.model import Finding
 
@@ -71,7 +71,7 @@ def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor)
     """Large binaries go first: the cores have work with them while this thread reads the texts."""
     heads = ((member, archive.head(member, HEAD)) for member in archive.members)
     binaries = {member for member, head in heads if is_object(member.name, head)}
-    with errands(pool, _reading(archive, binaries, asked), cores()) as results:
+    with errands(pool, _reading(archive, binaries, asked, pool), cores()) as results:
         from builder.inspect.wheel import check_digest, describe
 
         facts, record, findings = describe(archive, path.name)
@@ -97,13 +97,15 @@ class _Read:
     digests: dict[Member, bytes]
 
 
-def _reading(archive: Archive, binaries: Container[Member], asked: Asked) -> list[Errand[_Read]]:
+def _reading(
+    archive: Archive, binaries: Container[Member], asked: Asked, pool: ThreadPoolExecutor
+) -> list[Errand[_Read]]:
     """The binaries one by one, those first that take longest, and all else in batches."""
     ordered = sorted(archive.members, key=lambda member: -member.packed)
     alone = [member for member in ordered if member in binaries]
     rest = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
     return [
-        *(Errand(member.size, partial(_binary, archive, member, asked)) for member in alone),
+        *(Errand(member.size, partial(_binary, archive, member, asked, pool)) for member in alone),
         *(Errand(max(member.size for member in batch), partial(_texts, archive, batch)) for batch in _batches(rest)),
     ]
 
@@ -113,10 +115,16 @@ def _batches(members: Sequence[Member]) -> Iterator[Sequence[Member]]:
         yield members[at : at + _BATCH]
 
 
-def _binary(archive: Archive, member: Member, asked: Asked, room: Room) -> _Read:
+def _binary(archive: Archive, member: Member, asked: Asked, pool: ThreadPoolExecutor, room: Room) -> _Read:
     data = archive.read(member, room)
-    objects = tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
-    return _Read(objects, {} if asked.level == "arch" else {member: sha256(data)})
+
+    def objects() -> tuple[ObjectFacts, ...]:
+        return tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
+
+    if asked.level == "arch":
+        return _Read(objects(), {})
+    found, digest = beside(pool, objects, partial(sha256, data))
+    return _Read(found, {member: digest})
 
 
 def _texts(archive: Archive, members: Sequence[Member], room: Room) -> _Read:

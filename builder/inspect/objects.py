@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Literal
 
 from builder.errors import InspectError
@@ -26,7 +27,7 @@ from builder.inspect.facts import (
 _SLACK, _RATIO = 1 << 24, 64
 """An object's images unpack to so many bytes and so many times their size at most; real ones to 30 times."""
 
-Mapper = Callable[[Callable[[fatbin.Entry], ImageFacts], Iterable[fatbin.Entry]], Iterable[ImageFacts]]
+Mapper = Callable[[Callable[[int], ImageFacts], Iterable[int]], Iterable[ImageFacts]]
 """`map`, or one that lets several threads at the work."""
 
 HEAD = 64
@@ -144,8 +145,10 @@ def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[Imag
     code = {(entry.container, entry.arch) for entry in entries if entry.kind == "sass" and asked.level != "all"}
     twins = [entry.kind == "ptx" and (entry.container, entry.arch) in code for entry in entries]
     own = [entry for entry, twin in zip(entries, twins, strict=True) if not twin]
-    read = iter(asked.spread(lambda entry: _image(entry, where, asked.room), own))
-    images = [None if twin else next(read) for twin in twins]
+    large_first = sorted(range(len(own)), key=lambda index: -own[index].plain)  # a room then grows but once
+    read = asked.spread(lambda index: _image(own[index], where, asked.room), large_first)
+    found = iter([image for _, image in sorted(zip(large_first, read, strict=True), key=itemgetter(0))])
+    images = [None if twin else next(found) for twin in twins]
     known = {(image.container, image.arch): image for image in images if image is not None and image.kind == "sass"}
     return tuple(image or _twin(entry, known) for entry, image in zip(entries, images, strict=True))
 

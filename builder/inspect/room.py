@@ -5,6 +5,7 @@ A page that is fresh from the system takes longer to clear than libdeflate takes
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -16,6 +17,11 @@ import numpy as np
 
 _LEAST, _MOST = 1 << 23, 1 << 28
 """Bytes: from the first on numpy asks for huge pages; up to the second, a room that is too small is doubled."""
+
+_SHARED = 8
+"""With so many threads the rooms beside the largest are as large together as that one, with fewer so much less: what
+waits for the largest room costs time where there are cores to work meanwhile, and nothing where they are busy.
+"""
 
 Result = TypeVar("Result")
 
@@ -52,34 +58,60 @@ class Errand(Generic[Result]):
 def errands(pool: Executor, todo: Sequence[Errand[Result]], threads: int) -> Iterator[Callable[[], list[Result]]]:
     """Let `threads` of the pool do them; yields what waits for the results, which are in no order.
 
-    A thread takes the first that fits into the room it has, else the first: so the largest are unpacked into one room
-    after another, where there would be one for each. Whoever leaves early, by an error too, ends what is not begun.
+    Each unpacks into its own room what it takes, one after another. Whoever leaves early, by an error too, ends what is
+    not begun.
     """
-    left, lock = list(todo), threading.Lock()
+    deal = _Deal(todo, threads)
 
     def work() -> list[Result]:
         room, found = Room(), list[Result]()
         try:
-            while (errand := _next(left, lock, room.size)) is not None:
+            while (errand := deal.take(room.size)) is not None:
                 found.append(errand.run(room))
-        finally:
-            drop()  # there is nothing left, or an error has made it useless
+        except BaseException:
+            deal.drop()  # an error has made the rest useless
+            raise
         return found
-
-    def drop() -> None:
-        with lock:  # another thread may be choosing
-            left.clear()
 
     working = [pool.submit(work) for _ in range(min(threads, len(todo)))]
     try:
         yield lambda: [result for each in working for result in each.result()]
     finally:
-        drop()
+        deal.drop()
 
 
-def _next(left: list[Errand[Result]], lock: threading.Lock, room: int) -> Errand[Result] | None:
-    with lock:
-        chosen = next((errand for errand in left if errand.size <= room), left[0] if left else None)
-        if chosen is not None:
-            left.remove(chosen)
-        return chosen
+class _Deal(Generic[Result]):
+    """What is left to do, and how large the rooms of the threads are that do it."""
+
+    def __init__(self, todo: Sequence[Errand[Result]], threads: int) -> None:
+        self._left, self._lock = list(todo), threading.Lock()
+        self._share, self._rooms = threads / _SHARED, dict[int, int]()
+
+    def take(self, room: int) -> Errand[Result] | None:
+        """For the thread that asks: the first that fits into the room it has, else the first that may have a new one.
+
+        None when there is nothing left for it: what is larger waits for the thread with the largest room.
+        """
+        me = threading.get_ident()
+        with self._lock:
+            chosen = self._first(room) or self._first(self._allowed(me, room))
+            if chosen is None:
+                self._rooms.pop(me, None)
+            else:
+                self._left.remove(chosen)
+                self._rooms[me] = max(room, chosen.size)
+            return chosen
+
+    def drop(self) -> None:
+        """Nothing more is to be done."""
+        with self._lock:  # another thread may be choosing
+            self._left.clear()
+
+    def _first(self, most: float) -> Errand[Result] | None:
+        return next((errand for errand in self._left if errand.size <= most), None)
+
+    def _allowed(self, me: int, room: int) -> float:
+        """Bytes. Beside the largest room all others together are a share of it; the smallest rooms cost nothing."""
+        others = [size for thread, size in self._rooms.items() if thread != me]
+        largest = max(others, default=0)
+        return math.inf if room >= largest else max(_LEAST, largest * (1 + self._share) - sum(others))

@@ -95,6 +95,16 @@ def share(pool: ThreadPoolExecutor, act: Callable[[Item], Result], items: Iterab
     return [found[index] for index in sorted(found)]
 
 
+def beside(pool: ThreadPoolExecutor, act: Callable[[], Item], other: Callable[[], Result]) -> tuple[Item, Result]:
+    """What both return; an idle worker does the other meanwhile, else it comes after."""
+    helper = pool.submit(other)
+    try:
+        done = act()
+    finally:
+        late = helper.cancel()
+    return done, other() if late else helper.result()
+
+
 def sha256(data: memoryview) -> bytes:
     """The digest; large data is hashed without the interpreter's lock."""
     return hashlib.sha256(data).digest()

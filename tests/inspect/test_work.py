@@ -153,6 +153,47 @@ def test_errands_go_where_there_is_room_for_them() -> None:
     assert ran == [("middle", False), ("small", True), ("like", True), ("larger", False)]
 
 
+@pytest.mark.parametrize(("threads", "one_for_all"), [(2, True), (8, False)])
+def test_what_is_large_waits_for_the_largest_room_where_few_cores_would_idle(threads: int, one_for_all: bool) -> None:
+    """The largest is under way until the other threads have nothing left, or one has taken the second largest."""
+    by, other = dict[str, int](), threading.Event()
+    sizes = {"largest": 40 << 20, "second": 36 << 20, "some": 10 << 20, "small": 1 << 10}
+
+    def errand(name: str) -> Errand[str]:
+        def run(room: Room) -> str:
+            room.of(sizes[name])
+            by[name] = threading.get_ident()
+            if name == "largest":
+                assert other.wait(30)
+            elif name == ("small" if one_for_all else "second"):
+                other.set()
+            return name
+
+        return Errand(sizes[name], run)
+
+    with ThreadPoolExecutor(2) as pool, errands(pool, [errand(name) for name in sizes], threads) as results:
+        assert sorted(results()) == sorted(sizes)
+    assert (by["second"] == by["largest"]) == one_for_all
+    assert by["small"] != by["largest"]
+
+
+def test_what_is_beside_is_done_once_and_by_whoever_is_free() -> None:
+    go = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        first = threading.get_ident
+        assert len({*work.beside(pool, lambda: (go.wait(30), first())[1], lambda: (go.set(), first())[1])}) == 2
+        busy = threading.Event()
+        pool.submit(busy.wait, 30)
+        assert set(work.beside(pool, first, first)) == {first()}
+        busy.set()
+
+    def bad() -> None:
+        raise InspectError("damaged")
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(InspectError, match="damaged"):
+        work.beside(pool, bad, go.clear)
+
+
 def test_errands_end_with_an_error_or_with_whoever_waits() -> None:
     done, begun, go = list[int](), threading.Event(), threading.Event()
 
