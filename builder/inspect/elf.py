@@ -61,9 +61,6 @@ _NEEDED, _SONAME, _RPATH, _RUNPATH = 1, 14, 15, 29
 _GLOBAL, _WEAK, _UNIQUE, _FUNCTION = 1, 2, 10, 2
 _ALLOCATED, _EXECUTABLE = 2, 4
 _FATBIN_NAMES = (b".nv_fatbin", b"__nv_relfatbin")
-_PLACES = (1, 4, 5, 8, 9, 10, 11)
-"""Of the header's fields: machine; place of the program headers, of the section headers; size and count of either."""
-
 _ENTRY_MASK, _ENTRY = 15 << 32 | 0x10 << 40, _FUNCTION << 32 | 0x10 << 40
 _SHARING = 8
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)+)")
@@ -179,26 +176,40 @@ def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
             yield body
 
 
-def data_sections(elf: Elf) -> list[int]:
-    """The sections of a program's own data. Those for fatbins are not among them, nor instructions and debug facts."""
+def data_sections(elf: Elf) -> Iterator[memoryview]:
+    """A program's own data: no fatbin sections, no instructions, no debug facts. Raises InspectError on overlaps."""
     chosen = (elf.sections["type"] == _PROGBITS) & (elf.sections["flags"] & (_ALLOCATED | _EXECUTABLE) == _ALLOCATED)
-    return [index for index in np.flatnonzero(chosen).tolist() if not elf.is_named(index, *_FATBIN_NAMES)]
+    left = len(elf.data)
+    for index in np.flatnonzero(chosen).tolist():
+        if not elf.is_named(index, *_FATBIN_NAMES):
+            body = elf.body(index)
+            left -= len(body)
+            if left < 0:
+                raise _bad("its sections of data overlap", elf.where)
+            yield body
 
 
-def cubin_extent(data: memoryview) -> int:
-    """How many bytes the cubin takes that begins here, 0 where none does; more than there are when it is cut."""
-    if len(data) < 64 or data[:4] != MAGIC or data[4] != 2 or data[5] != 1:
-        return 0
-    fields: tuple[int, ...] = _HEADER.unpack_from(data, 16)
-    machine, segments, table, width, count, size, sections = (fields[place] for place in _PLACES)
-    if machine != EM_CUDA or size != _SECTION.itemsize:
-        return 0
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many bytes a cubin takes, and how many of those are its table of sections."""
+
+    size: int
+    table: int
+
+
+def cubin_extent(data: memoryview) -> Extent | None:
+    """Of the cubin that begins here; None where none does, or not all of it is there."""
+    if len(data) < 64 or bytes(data[:6]) != MAGIC + b"\2\1":
+        return None
+    _, machine, version, _, segments, table, _, own, width, count, size, sections, _ = _HEADER.unpack_from(data, 16)
+    if (machine, version, own, size) != (EM_CUDA, 1, 64, _SECTION.itemsize):
+        return None
     end = max(segments + width * count, table + size * sections)
     if end > len(data):
-        return end
+        return None
     rows = np.frombuffer(data, _SECTION, sections, table)
     bodies = rows["offset"] + rows["size"] * (rows["type"] != _NOBITS)
-    return max(end, int(bodies.max(initial=0)))
+    return Extent(max(end, int(bodies.max(initial=0))), size * sections)
 
 
 @dataclass(frozen=True, slots=True)

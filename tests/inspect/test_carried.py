@@ -1,10 +1,14 @@
 """Device code that a library carries as plain data, where NVIDIA's tools do not look."""
 
 import struct
+import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from builder.errors import InspectError
 from builder.inspect import elf, inspect_path
 from builder.inspect.carried import carried
 
@@ -75,6 +79,23 @@ def test_what_ends_outside_its_section_is_no_code(cubin: bytes, fatbin: bytes) -
 
 def test_a_host_s_own_library_in_data_is_no_code(cubin: bytes) -> None:
     assert found(host(cubin[:18] + struct.pack("<H", 62) + cubin[20:])) == []
+
+
+def test_headers_that_share_a_table_end_in_an_error_and_not_in_hours() -> None:
+    head = b"\x7fELF\2\1\1" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 1 << 40, 0, 64, 0, 64, 0, 0, 64, 65535, 0)
+    body = head * (8_000_000 // 64)
+    start = time.process_time()
+    with pytest.raises(InspectError, match="without number"):
+        found(host(body))
+    assert time.process_time() - start < 5
+
+
+def test_sections_of_data_may_not_overlap(cubin: bytes) -> None:
+    library = host(cubin)
+    rows = np.repeat(library.sections[1:2], 1000)
+    with pytest.raises(InspectError, match="overlap"):
+        found(replace(library, sections=np.concatenate((library.sections[:1], rows, library.sections[2:]))))
 
 
 @pytest.mark.parametrize(("flags", "name"), [(CODE, b".text"), (DEBUG, b".debug_str"), (DATA, b".nv_fatbin")])

@@ -178,13 +178,20 @@ def test_what_is_large_waits_for_the_largest_room_where_few_cores_would_idle(thr
 
 
 def test_what_is_beside_is_done_once_and_by_whoever_is_free() -> None:
-    go = threading.Event()
+    go, busy, who = threading.Event(), threading.Event(), threading.get_ident
+
+    def act() -> int:
+        assert go.wait(30)
+        return who()
+
+    def other() -> int:
+        go.set()
+        return who()
+
     with ThreadPoolExecutor(1) as pool:
-        first = threading.get_ident
-        assert len({*work.beside(pool, lambda: (go.wait(30), first())[1], lambda: (go.set(), first())[1])}) == 2
-        busy = threading.Event()
+        assert len(set(work.beside(pool, act, other))) == 2
         pool.submit(busy.wait, 30)
-        assert set(work.beside(pool, first, first)) == {first()}
+        assert set(work.beside(pool, who, who)) == {who()}
         busy.set()
 
     def bad() -> None:
