@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -21,12 +22,13 @@ class Preloaded:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Library names (shell patterns), and kernels that are empty on purpose."""
+    """Library names (shell patterns), what those of Linux have without a version, kernels that are empty on purpose."""
 
     foreign: tuple[str, ...]
     cuda_major: frozenset[str]
     system: frozenset[str]
     driver: frozenset[str]
+    unversioned: Mapping[str, frozenset[str]]
     preloaded: tuple[Preloaded, ...]
     harmless: tuple[Exempt, ...]
 
@@ -41,6 +43,7 @@ def knowledge() -> Knowledge:
         cuda_major=frozenset(libraries["cuda_major"]),
         system=frozenset(libraries["system"]),
         driver=frozenset(libraries["driver"]),
+        unversioned={entry["library"]: frozenset(entry["names"]) for entry in raw["unversioned"]},
         preloaded=tuple(
             Preloaded(e["library"], tuple(e.get("needing", ())), tuple(e.get("exporting", ())))
             for e in raw["preloaded"]

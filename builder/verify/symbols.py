@@ -75,9 +75,11 @@ def unresolved(found: ObjectFacts, objects: Sequence[ObjectFacts], shelf: Shelf)
     seen, ways = set[str](), list[tuple[bool, int, str]]()
 
     def reach(names: Iterable[str], *, far: bool = True) -> None:
-        for name in set(names) - seen - knowledge().system:
+        for name in set(names) - seen:
             seen.add(name)
-            heappush(ways, (far and name not in own, 0 if name in own else shelf.sizes().get(name, 0), name))
+            left.difference_update(knowledge().unversioned.get(name, ()))
+            if name not in knowledge().system:
+                heappush(ways, (far and name not in own, 0 if name in own else shelf.sizes().get(name, 0), name))
 
     if left:
         reach([*found.elf.needed, *_before(found)], far=False)

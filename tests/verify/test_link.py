@@ -229,6 +229,15 @@ def pinned_as(context: Context, folder: Path, **files: str) -> tuple[LockedFile,
     return (keep_wheel(context, folder, "nvidia-x", "1.0", named),)
 
 
+def test_names_of_linux_without_a_version_count_where_their_library_is_reached() -> None:
+    asking = inspect_path(SAMPLES / "undefined.so").objects[0]
+    names = ("inflate", "crc32", "inflated")
+    elf = replace(asking.elf, undefined=names, versions=(), needed=("libz.so.1",))
+    assert unresolved(replace(asking, elf=elf), [], Shelf()) == {"inflated"}
+    without = replace(elf, needed=("libm.so.6",))
+    assert unresolved(replace(asking, elf=without), [], Shelf()) == set(names)
+
+
 def test_a_pinned_library_that_is_not_reached_does_not_count(
     make_wheel: MakeWheel, wanted: Expectations, context: Context, tmp_path: Path
 ) -> None:
