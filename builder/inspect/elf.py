@@ -253,6 +253,12 @@ def _entry_names(elf: Elf) -> dict[int, str]:
     return dict(zip(first, _texts(elf, strings, list(first.values())), strict=True))
 
 
+def names_symbol(elf: Elf, name: bytes) -> bool:
+    """Whether a symbol has that name, or one that ends so: names may share their tails."""
+    index = elf.of_type(_SYMTAB)
+    return index is not None and name + b"\0" in bytes(elf.body(int(elf.sections[index]["link"])))
+
+
 def _wide_owners(elf: Elf) -> Table:
     """The sections of symbols where there are more than 65,279; empty otherwise."""
     index = elf.of_type(_SHNDX)

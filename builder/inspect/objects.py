@@ -201,7 +201,8 @@ def _scan_sass(
         )
     _agree(entry.arch, cubin, where)
     sections = elf.code_sections(cubin)
-    return zip(sections.names, sass.scan(data, sections, number(entry.arch), where), strict=True)
+    prints = elf.names_symbol(cubin, b"vprintf")
+    return zip(sections.names, sass.scan(data, sections, number(entry.arch), where, prints=prints), strict=True)
 
 
 def _agree(arch: str, cubin: elf.Elf, where: str) -> None:

@@ -35,8 +35,13 @@ _TRAPS = (re.compile(rb"trap(?<![\w$%.]trap)\s*;"), re.compile(rb"brkpt(?<![\w$%
 
 _STATEMENT = re.compile(rb"(?:^|[;{])[^\S\n]*([a-z][\w.:]*)", re.MULTILINE)
 _IDLE = re.compile(rb"(?:ld\.param|mov|cvta|ret|exit|griddepcontrol)\b")
+_GUARDED = re.compile(rb"(?:^|[;{])[^\S\n]*(?:@!?[\w%$]+\s{1,64})?([a-z][\w.:]*)", re.MULTILINE)
+_TELLING = re.compile(
+    _IDLE.pattern + rb"|(?:st\.(?:param|local)|add|or|and|setp|bra|cvt|call|vprintf|param\d+|retval\d+)\b"
+)
+"""What besides may stand in a kernel that only prints; a call's parts lie on lines of their own."""
 _FUNCTION = re.compile(rb"\.func\s*(?:\([^)]*\)\s*)?([\w$%]+)")
-_CALL = re.compile(rb"call(?:\.uni)?\s*(?:\([^()]*\)\s*,\s*)?([\w$%]+)")
+_CALL = re.compile(rb"\bcall(?:\.uni)?(?:\s*\([^()]*\)\s*,\s*|\s+)([\w$%]+)")
 _SMALL, _LONGEST, _MOST_CALLS = 4096, 1 << 16, 1 << 18
 
 
@@ -173,6 +178,8 @@ def _is_empty(text: bytes, start: int, end: int) -> bool:
     if end - start > _SMALL:
         return False
     body = text[start:end].partition(b"{")[2]
+    if set(_CALL.findall(body)) == {b"vprintf"}:
+        return all(_TELLING.match(word) for word in _GUARDED.findall(body))
     return all(_IDLE.match(word) for word in _STATEMENT.findall(body))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +39,12 @@ _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x144, 0x150, 0x14F, 0x15B,
 _ANYWHERE = frozenset({_BRX, _BRXU, _JMP, _JMX, _JMXU})
 _STOPS = frozenset({_BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _RET, _RTT, _KILL, _BPT})
 _CONTROL = (_EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC, _BPT)
-_IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
+_IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x0B9, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
 """NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
+
+_TELLING = _IDLE | {0x00C, 0x010, 0x012, 0x031, 0x035, 0x036, 0x143, 0x14D, 0x14E, 0x187}
+"""ISETP, IADD3, LOP3, HFMA2 (as a move), IADD.64, VIADD, CALL.ABS, EXIT for some threads, LEPC, STL: what besides may
+precede the EXIT of a kernel that only prints. Arguments lie in local memory, and printf is called by its address."""
 
 _TRAPPED, _INTERRUPTED = 3, 4
 """Modes of BPT: ptxas makes TRAP of PTX's trap and brkpt alike: without a debugger either ends the grid with an error.
@@ -49,7 +54,7 @@ INT is a debugger's own and no compiler's; where it stands nothing is done eithe
 
 _NEVER, _ALWAYS, _PLAIN = 15, 7, 0x800
 _SURE_EXIT = _ALWAYS << 12 | _PLAIN | _EXIT
-_IDLE_LENGTH = 8
+_IDLE_LENGTH, _TELLING_LENGTH = 8, 64
 _FIRST_CONTROL, _STOP_BIT = 64, 128
 _FP4, _FP8 = CLASSES.index("F2FP.E2M1"), CLASSES.index("F2FP.FP8")
 _TRAP = CLASSES.index("BPT.TRAP")
@@ -91,9 +96,12 @@ _LOW_BYTES = bytes(_CODE_OF.reshape(256, 256).any(axis=0).tolist())
 """1 for the low bytes that any coded operation has: a first sieve, ten times as fast as `_CODE_OF` itself."""
 
 
-def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = "") -> Iterator[KernelScan]:
+def scan(
+    image: memoryview | bytes, code: CodeSections, sm: int, where: str = "", *, prints: bool = False
+) -> Iterator[KernelScan]:
     """One record per section of code, in their order. `sm` is the architecture's number (120 of sm_120f).
 
+    `prints` says that printf is among what the image calls: a kernel that does nothing else is empty too.
     Raises InspectError where code is not whole instructions or sections overlap.
     """
     if sm < OLDEST or not len(code.starts):
@@ -101,7 +109,8 @@ def scan(image: memoryview | bytes, code: CodeSections, sm: int, where: str = ""
         return
     run = _Code.of(image, code, sm, where)
     points = np.flatnonzero(run.code & (_STOP_BIT - 1) == _control(_BPT))
-    trapped, empty = run.trap_only(points), run.empty()
+    length, idle = (_TELLING_LENGTH, _TELLING) if prints else (_IDLE_LENGTH, _IDLE)
+    trapped, empty = run.trap_only(points), run.empty(length, idle)
     for index, counts in enumerate(run.counts(points).tolist()):
         yield KernelScan(tuple(counts), index in trapped, index in empty)
 
@@ -187,20 +196,20 @@ class _Code:
         flow = _Flow(places.tolist(), first.tolist(), second.tolist(), self.sm, start, end)
         return flow.reaches_exit()
 
-    def empty(self) -> set[int]:
-        """Kernels in which nothing but idle instructions stands before an unconditional EXIT."""
+    def empty(self, length: int, idle: AbstractSet[int]) -> set[int]:
+        """Kernels in which nothing but idle instructions stands before an early unconditional EXIT."""
         exits = np.flatnonzero(self.code == _control(_EXIT))
-        early = exits[self.at[exits] - self.starts[self.owner[exits]] < _IDLE_LENGTH]
+        early = exits[self.at[exits] - self.starts[self.owner[exits]] < length]
         sure = early[self.words[self.at[early] * 2] & np.uint64(0xFFFF) == _SURE_EXIT]
-        return {kernel for kernel in set(self.owner[sure].tolist()) if self._is_empty(kernel)}
+        return {kernel for kernel in set(self.owner[sure].tolist()) if self._is_empty(kernel, length, idle)}
 
-    def _is_empty(self, kernel: int) -> bool:
+    def _is_empty(self, kernel: int, length: int, idle: AbstractSet[int]) -> bool:
         start = int(self.starts[kernel])
-        for place in range(start, min(start + _IDLE_LENGTH, int(self.ends[kernel]))):
+        for place in range(start, min(start + length, int(self.ends[kernel]))):
             word = int(self.words[place * 2])
             if word & 0xFFFF == _SURE_EXIT:
                 return True
-            if word & 0x1FF not in _IDLE:
+            if word & 0x1FF not in idle:
                 return False
         return False
 

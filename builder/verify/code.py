@@ -137,7 +137,7 @@ def _hollow(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) ->
             yield Fault(
                 "empty",
                 found.path,
-                f"kernels that do nothing on {wanted.device} and report nothing:",
+                f"kernels that compute nothing on {wanted.device} and report no error:",
                 "a guard on __CUDA_ARCH__ left their bodies out: widen it to the device's family",
                 kernel.name,
             )

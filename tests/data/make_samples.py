@@ -71,6 +71,9 @@ SAMPLE_LIST = (
         for arch in ("80", "90a", "120", "121a")
     ),
     Sample("refuse_ptx_121a.ptx", "refuse.cu", ("-ptx", "-arch=compute_121a")),
+    # refused with a message alone
+    *(Sample(f"prints_sm_{arch}.cubin", "prints.cu", ("-cubin", f"-arch=sm_{arch}")) for arch in ("80", "90", "121a")),
+    Sample("prints_ptx_121a.ptx", "prints.cu", ("-ptx", "-arch=compute_121a")),
     # instruction classes by architecture
     *(Sample(f"mma_sm_{arch}.cubin", "mma.cu", ("-cubin", f"-arch=sm_{arch}")) for arch in ("75", "80", "89")),
     Sample("mma_sm_90a.cubin", "mma.cu", ("-cubin", "-arch=sm_90a", "-DWARP_GROUP")),

@@ -54,6 +54,32 @@ def test_a_kernel_that_prints_and_breaks_is_seen(samples: Path, name: str, kerne
     assert found.instructions()["BPT.TRAP"] == 1
 
 
+PRINTING = ("prints_sm_80.cubin", "prints_sm_90.cubin", "prints_sm_121a.cubin", "prints_ptx_121a.ptx")
+
+
+@pytest.mark.parametrize("name", PRINTING)
+@pytest.mark.parametrize(
+    ("kernel", "empty"),
+    [
+        ("3runI7Guarded", True),
+        ("11prints_once", True),
+        ("16prints_and_works", False),
+        ("16prints_and_calls", False),
+        ("14adds_or_prints", False),
+    ],
+)
+def test_a_kernel_that_only_prints_computes_nothing(samples: Path, name: str, kernel: str, *, empty: bool) -> None:
+    """CUTLASS's kernels do so where they were compiled without the architecture's own features."""
+    found = one(samples / name, kernel)
+    assert (found.trap_only, found.empty) == (False, empty)
+
+
+def test_calls_by_address_in_an_image_without_printf_are_work(samples: Path, tmp_path: Path) -> None:
+    data = (samples / "prints_sm_121a.cubin").read_bytes()
+    (tmp_path / "other.cubin").write_bytes(data.replace(b"\0vprintf\0", b"\0another\0"))
+    assert not one(tmp_path / "other.cubin", "3runI7Guarded").empty
+
+
 TRAP, INTERRUPT = (0x000000040000795C, 0x000FEA0000300000), (0x000000040000795C, 0x000FEA0000400000)
 EXIT, JUMP, JUMP_IF_NOT = (0x794D, 0x000FEA0003800000), (0x10794A, 0x000FEA0003800000), (0x10894A, 0x000FEA0003800000)
 SKIP_IF_NOT = (0x0000000000048947, 0x000FEA0003800000)
