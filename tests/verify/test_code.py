@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from builder.inspect import elf
-from builder.inspect.fatbin import MAGIC_BYTES
 from builder.model import Verdict
 from builder.verify import Built, Exempt, Expectations, Proof, for_device
 from tests.verify.conftest import LAUNCH_ARCHS, SAMPLES, Judge, MakeWheel, only, rules, sample
@@ -63,8 +62,9 @@ def test_code_for_another_device_alone(make_wheel: MakeWheel, judge_file: Judge,
 
 
 def test_no_code_at_all(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
-    bare = sample("launch_sm_75.so").replace(MAGIC_BYTES, bytes(4))
-    bare = bare.replace(b".nv_fatbin", b".no_fatbin").replace(b"__nv_relfatbin", b"__no_relfatbin")
+    whole = sample("launch_sm_75.so")
+    code = bytes(next(elf.fatbin_sections(elf.parse(memoryview(whole)))))
+    bare = whole.replace(code, bytes(len(code)))
     message = only(judge_file(make_wheel({"demo/_C.so": bare}), wanted), "arch")
     assert "it launches kernels and holds no device code; asked for sm_121a, sm_80, compute_80, found none" in message
 
