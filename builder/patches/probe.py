@@ -73,8 +73,8 @@ class Probe:
             return self._in_text(data.decode(errors="replace"))
         if not _mentions(data, self.scope):
             return None
-        if self.kind in _PYTHON and not _mentions(data, self.argument):
-            return False
+        if not self.scope and not _mentions(data, self.argument):
+            return False  # with a scope, the scope must be there first: its names may be another one's
         if self.kind in {"def", "class"} and not self.scope:
             named = _located(data, self.argument.partition("(")[0].strip())
             if named is not None:
