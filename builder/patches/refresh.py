@@ -33,6 +33,7 @@ Word = Literal["continue", "skip", "abort"]
 RESUME: Final[tuple[Word, ...]] = ("continue", "skip", "abort")
 """How one goes on from a conflict."""
 
+_LEAVING = {"skipped", "taken"}
 _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 
@@ -41,7 +42,8 @@ class Moved:
     """What became of one patch: the new tree before and after it (equal when it adds nothing).
 
     `outcome`: kept (same files, same bytes), exact (applied at its place), merged, by hand,
-    contained, superseded, skipped.
+    contained, superseded; skipped and taken (upstream has all of it, among lines that the patch
+    does not know) leave the recipe.
     """
 
     file: str
@@ -214,7 +216,7 @@ def _one(state: Refresh, patch: Patch, objects: Objects, blobs: Blobs) -> tuple[
     if merge.conflicts:
         gone = f"; gone upstream or here: {', '.join(merge.gone)}" if merge.gone else ""
         return None, _Stop(merge.tree, merge.conflicts, f"{counted(len(merge.conflicts), 'file')} in conflict{gone}")
-    moved = Moved(patch.file, "contained" if merge.tree == tree else "merged", tree, merge.tree)
+    moved = Moved(patch.file, "taken" if merge.tree == tree else "merged", tree, merge.tree)
     failed = _failed(patch, blobs, moved)
     return (None, _Stop(merge.tree, (), "; ".join(failed))) if failed else (moved, nothing)
 
@@ -309,7 +311,7 @@ def _finish(
 ) -> Refresh:
     """Write the patch files and the recipe, after the new series was applied from its new bytes."""
     written = {m.file: _bytes(state, p, m, objects) for p, m in zip(patches, state.moved, strict=True)}
-    kept = tuple(m.file for m in state.moved if m.outcome != "skipped")
+    kept = tuple(m.file for m in state.moved if m.outcome not in _LEAVING)
     fresh = [read_patch(file, written[file]) for file in kept]
     steps = judge_series(fresh, Blobs(objects), state.pins["tree"])
     refuse(package, steps)
@@ -347,6 +349,8 @@ def _notes(package: Package, state: Refresh) -> Iterator[str]:
     for moved in state.moved:
         if moved.outcome in {"contained", "superseded"}:
             yield f"{moved.file} is {moved.outcome} in {state.new_version}: it may be taken out of the recipe"
+        elif moved.outcome == "taken":
+            yield f"{moved.file} is wholly in {state.new_version}, among other lines: it was taken out of the recipe"
     if package.prebuilt is not None:
         yield f"prebuilt still names {package.prebuilt.wheel}: pin the wheel of {state.new_version}"
     if package.externals:

@@ -145,6 +145,25 @@ def test_what_upstream_took_is_contained(series: Series) -> None:
     assert series.applied({"x.txt": ONE}) == {"x.txt": TWO}
 
 
+@pytest.mark.parametrize("promise", [b"", b"Expects: x.txt: text line ten\n"])
+def test_what_upstream_took_among_other_lines_leaves_the_recipe(series: Series, promise: bytes) -> None:
+    path = series.bench.root / "patches/vllm/0001-ten.patch"
+    path.write_bytes(promise + path.read_bytes())
+    release = {"x.txt": ONE.replace(b"line 12\n", b"row 12\n")}
+    done = series.to(release)
+    assert [moved.outcome for moved in done.moved] == ["taken", "exact"]
+    assert "0001-ten.patch is wholly in 0.21.0" in done.notes[0]
+    assert tomllib.loads(series.recipe.read_text())["package"][1]["patches"] == ["vllm/0002-forty.patch"]
+    assert series.applied(release) == {"x.txt": TWO.replace(b"line 12\n", b"row 12\n")}
+
+
+def test_what_upstream_took_without_what_it_promises_is_a_stop(series: Series) -> None:
+    path = series.bench.root / "patches/vllm/0001-ten.patch"
+    path.write_bytes(b"Expects: x.txt: text line 12\n" + path.read_bytes())
+    stopped = series.to({"x.txt": ONE.replace(b"line 12\n", b"row 12\n")})
+    assert (stopped.done, stopped.why) == (False, "not true: x.txt: text line 12")
+
+
 THEIRS = {"x.txt": LINES.replace(b"line 10\n", b"line 10, theirs\n"), "y.txt": b"y\n"}
 
 
