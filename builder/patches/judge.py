@@ -136,13 +136,14 @@ def _judge_hunks(patch: FilePatch, file: File, view: View) -> list[HunkVerdict]:
     text = view.blobs.text(file) if file.oid else Text(file.data)
     known = _is(file.oid, patch.old_oid)
     trusted = not _named(patch.old_oid)
+    origin = None if known or trusted else view.blobs.find(patch.old_oid)
     end = 0
     verdicts = []
     for index, hunk in enumerate(patch.hunks, 1):
         if patch.kind in {"create", "delete"}:
             place = Place(0)
         else:
-            place = forward(text, hunk, known=known, trusted=trusted)
+            place = forward(text, hunk, known=known, trusted=trusted, origin=origin)
             if place.found and place.at < end:
                 place = Place(-1, "order", (place.at + 1,))
         verdicts.append(_verdict(patch, hunk, index, place, text))

@@ -33,7 +33,7 @@ class State(StrEnum):
 
 REASONS = {
     "context": "the lines that it changes are not there",
-    "ambiguous": "its lines stand in several places, and nothing says which is meant",
+    "ambiguous": "its lines stand in several places, here or where it was made, or not in what its header names",
     "anchor": "its lines stand elsewhere, but it must match at the start or end of the file",
     "bare": "a hunk without any context line does not say where it belongs",
     "duplicate": "what it adds is there already, and it would be added a second time",

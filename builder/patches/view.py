@@ -10,6 +10,7 @@ import pygit2
 from builder.git import Entry, Objects
 from builder.patches.text import Text
 
+_FULL = 40
 _KEPT_TEXTS = 48
 
 
@@ -36,6 +37,13 @@ class Blobs:
     def read(self, oid: str) -> bytes:
         """The bytes of a blob."""
         return self._text(oid).data
+
+    def find(self, oid: str) -> Text | None:
+        """The lines of a blob by its full id, None when it is not in the repository."""
+        try:
+            return self._text(oid) if len(oid) == _FULL and self.objects.has(oid) else None
+        except pygit2.InvalidSpecError:  # the id of a tree or commit: no file that a patch was made on
+            return None
 
     def _text(self, oid: str, data: bytes | None = None) -> Text:
         text = self._texts.pop(oid, None) or Text(self.objects.read(oid) if data is None else data)

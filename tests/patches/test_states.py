@@ -115,6 +115,103 @@ def test_the_stated_line_decides_only_in_the_file_that_the_patch_was_made_on(ben
     assert verdict(bench, without_ids, {"x": twice + b"more\n"}).label == "clean"
 
 
+TOP = b"import os\n\n\n"
+BODY = b"""\
+    def size(self):
+        page = self.page
+        return page
+
+    def pages(self):
+        return self.count
+
+
+"""
+MAMBA, DENSE = (b"class %s(Spec):\n    kind = '%s'\n\n" % (name, name.lower()) + BODY for name in (b"Mamba", b"Dense"))
+END = b"def main():\n    return 1\n"
+
+
+def mended(code: bytes) -> bytes:
+    return code.replace(b"return page\n", b"return page * 2\n")
+
+
+def of_mamba(git_diff: GitDiff, before: bytes) -> bytes:
+    """A patch of Mamba alone, in a file of the given content."""
+    return git_diff({"x.py": before}, {"x.py": before.replace(MAMBA, mended(MAMBA))})
+
+
+def test_the_last_of_two_twins_is_not_taken_for_the_one_that_is_gone(bench: Bench, git_diff: GitDiff) -> None:
+    both = TOP + MAMBA + DENSE + END
+    patch = of_mamba(git_diff, both)
+    assert verdict(bench, patch, {"x.py": both}).label == "clean"
+    for above in (b"", b"top = 1\n" * 5):  # Dense stands at the stated line, and elsewhere
+        found = verdict(bench, patch, {"x.py": above + TOP + DENSE + END})
+        assert found.label == "conflict(ambiguous)"
+
+
+def test_a_twin_that_changed_leaves_the_other_where_it_was(bench: Bench, git_diff: GitDiff) -> None:
+    patch = of_mamba(git_diff, TOP + MAMBA + DENSE + END)
+    bench.tree({"x.py": TOP + MAMBA + DENSE + END})
+    theirs = DENSE.replace(b"return page", b"return 3")
+    assert verdict(bench, patch, {"x.py": TOP + MAMBA + theirs + END}).label == "clean"
+    patch = of_mamba(git_diff, TOP + DENSE + MAMBA + END)
+    bench.tree({"x.py": TOP + DENSE + MAMBA + END})
+    assert verdict(bench, patch, {"x.py": TOP + MAMBA + END}).label == "offset(-11)"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_class_is_found_further_down(bench: Bench, git_diff: GitDiff, *, known: bool) -> None:
+    one = TOP + MAMBA + END
+    patch = of_mamba(git_diff, one)
+    if known:
+        bench.tree({"x.py": one})
+    assert verdict(bench, patch, {"x.py": b"top = 1\n" * 5 + one}).label == "offset(+5)"
+
+
+def test_without_the_old_file_the_header_must_name_what_stands_above(bench: Bench, git_diff: GitDiff) -> None:
+    both = TOP + MAMBA + DENSE + END
+    patch = of_mamba(git_diff, both)
+    without_ids = b"".join(line for line in patch.splitlines(keepends=True) if not line.startswith(b"index "))
+    for data in (patch, without_ids):
+        assert b" @@ class Mamba(Spec):\n" in data
+        assert verdict(bench, data, {"x.py": TOP + DENSE + END}).label == "conflict(ambiguous)"
+        assert verdict(bench, data, {"x.py": TOP + DENSE + END + b"class Mamba: ...\n"}).label == "conflict(ambiguous)"
+        based = MAMBA.replace(b"(Spec)", b"(Base, Spec)")
+        assert verdict(bench, data, {"x.py": TOP + b"\n" + based + END}).label == "offset(+1)"
+
+
+def test_what_stands_below_another_line_is_not_in_what_the_header_names(bench: Bench, git_diff: GitDiff) -> None:
+    before = TOP + MAMBA + END
+    patch = git_diff({"x.py": before}, {"x.py": before.replace(b"return 1", b"return 2")})
+    assert b" @@ class Mamba(Spec):\n" in patch
+    assert verdict(bench, patch, {"x.py": TOP + END}).label == "offset(-11)"
+
+
+@pytest.mark.parametrize(
+    ("section", "above", "label"),
+    [
+        ("def top(a):", b"    a = 1\n", "clean"),
+        ("def gone(a):", b"    a = 1\n", "conflict(ambiguous)"),
+        ("def top(a", b"    a = 1\n", "clean"),
+        ("def to", b"    a = 1\n", "clean"),  # git cuts long lines
+        ("def to()", b"    a = 1\n", "conflict(ambiguous)"),
+        ("def gone(a):", b"    def inner():\n", "clean"),
+        ("class Gone:", b"    def inner():\n", "conflict(ambiguous)"),
+        ("gone = [", b"    a = 1\n", "clean"),
+    ],
+)
+def test_what_a_hunk_header_names(bench: Bench, section: str, above: bytes, label: str) -> None:
+    patch = b"--- a/x\n+++ b/x\n@@ -2,3 +2,3 @@ %s\n %s-        b = 2\n+        b = 3\n         c = 4\n"
+    tree = b"def top(a):\n" + above + b"        b = 2\n        c = 4\n"
+    assert verdict(bench, patch % (section.encode(), above), {"x": tree}).label == label
+
+
+def test_an_id_that_is_no_file_or_cut_short_is_as_none(bench: Bench, git_diff: GitDiff) -> None:
+    patch = git_diff({"x": LINES}, {"x": EDITED})
+    full = patch.split(b"index ")[1][:40]
+    for other in (bench.tree({"x": LINES}).encode(), full[:12]):
+        assert verdict(bench, patch.replace(full, other), {"x": b"new\n" + LINES}).label == "offset(+1)"
+
+
 def test_a_hunk_at_the_end_fits_only_the_end(bench: Bench, git_diff: GitDiff) -> None:
     patch = git_diff({"x": LINES}, {"x": LINES + b"last\n"})
     assert verdict(bench, patch, {"x": b"new\n" + LINES}).label == "offset(+1)"
