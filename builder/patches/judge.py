@@ -84,10 +84,20 @@ def _move(patch: FilePatch, view: View) -> HunkVerdict:
     if not gone and not view.blocked(patch.path):
         return _whole(patch, State.CLEAN)
     if there is not None and (gone or patch.copy):
-        back = _judge_hunks(replace(patch, copy=False).reversed(), there, view)
-        good = all(verdict.state.applies for verdict in back)
+        good = _is_made(patch, there, view)
         return _whole(patch, State.CONTAINED) if good else _whole(patch, State.CONFLICT, "exists")
     return _whole(patch, State.CONFLICT, "missing" if gone else "exists")
+
+
+def _is_made(patch: FilePatch, there: File, view: View) -> bool:
+    """True when the file at the target is what the rename or copy makes; nothing else is known of a bare rename."""
+    if patch.hunks:
+        back = _judge_hunks(replace(patch, copy=False).reversed(), there, view)
+        return all(verdict.state.applies for verdict in back)
+    if _named(patch.new_oid):
+        return _is(there.oid, patch.new_oid)
+    origin = view.get(patch.old or "")
+    return not patch.copy if origin is None else origin.data == there.data
 
 
 def _modify(patch: FilePatch, view: View) -> HunkVerdict | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pygit2
 import pytest
 
 from builder.patches.load import read_patch
@@ -304,6 +305,19 @@ def test_renames_with_and_without_changes(bench: Bench, git_diff: GitDiff) -> No
     assert verdict(bench, changed, {"new.py": EDITED}).label == "contained"
     assert verdict(bench, RENAME, {"old.py": LINES, "new.py": b"other\n"}).label == "conflict(exists)"
     assert verdict(bench, RENAME, {"x": LINES}).label == "conflict(missing)"
+
+
+def test_moving_without_changes_is_contained_where_the_same_file_is_there(bench: Bench) -> None:
+    copy = RENAME.replace(b"rename", b"copy")
+    assert verdict(bench, copy, {"old.py": LINES}).label == "clean"
+    assert verdict(bench, copy, {"old.py": LINES, "new.py": LINES}).label == "contained"
+    assert verdict(bench, copy, {"old.py": LINES, "new.py": b"other\n"}).label == "conflict(exists)"
+    assert verdict(bench, copy, {"new.py": b"other\n"}).label == "conflict(exists)"
+    assert verdict(bench, RENAME, {"new.py": LINES}).label == "contained"
+    for head in (RENAME, copy):
+        named = head + b"index %s..%s 100644\n" % ((str(pygit2.hash(LINES)).encode(),) * 2)
+        assert verdict(bench, named, {"new.py": LINES}).label == "contained"
+        assert verdict(bench, named, {"new.py": b"other\n"}).label == "conflict(exists)"
 
 
 def test_modes_and_links(bench: Bench) -> None:
