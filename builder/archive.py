@@ -7,9 +7,11 @@ Debian 12's Python has no filters yet, and without one `tarfile` hands files to 
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import lzma
+import os
 import shutil
 import stat
 import tarfile
@@ -32,7 +34,15 @@ MAX_MEMBERS: Final = 200_000
 _MAX_HEADER: Final = 1 << 20
 _SPECIAL_BITS: Final = stat.S_ISUID | stat.S_ISGID
 _CHUNK: Final = 1 << 20
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
+_MAX_PART: Final = 255
+_MAX_NAME: Final = 2048
+"""Bytes of a name; Linux has 4,096 for a path, and the folder that it is unpacked into takes some."""
+
+_DAMAGE = (
+    *(EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+    *(NotImplementedError, ValueError, OverflowError, RecursionError),
+)
+"""The last three are numbers, names and chains of headers that `tarfile` and `zipfile` take as they stand."""
 
 
 def unpack_sdist(path: Path, into: Path) -> None:
@@ -71,7 +81,7 @@ def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (*_DAMAGE, OSError, RuntimeError, ValueError, OverflowError, lzma.LZMAError) as error:
+    except (*_DAMAGE, OSError, RuntimeError) as error:
         raise ArchiveError(
             f"{path.name} is no readable wheel: {error}",
             where=str(path),
@@ -124,6 +134,8 @@ class _Ledger:
         return path
 
     def _inside(self, name: str) -> PurePosixPath:
+        if why := _unwritable(name):
+            raise self.refuse(name, why)
         path = PurePosixPath(name)
         if path.is_absolute():
             raise self.refuse(name, "is an absolute path")
@@ -132,6 +144,8 @@ class _Ledger:
         return path
 
     def _count(self, name: str, size: int) -> None:
+        if size < 0:
+            raise self.refuse(name, f"has {size} bytes")
         self.members += 1
         self.total += size
         if self.members > MAX_MEMBERS:
@@ -143,6 +157,15 @@ class _Ledger:
         for parent in path.parents[:-1]:
             if self.kinds.setdefault(parent, "folder") != "folder":
                 raise self.refuse(name, f"lies below {str(parent)!r}, which is a {self.kinds[parent]}")
+
+
+def _unwritable(name: str) -> str:
+    """Why no file can have the name, or empty."""
+    if "\0" in name:
+        return "has a NUL in its name"
+    if any(len(os.fsencode(part)) > _MAX_PART for part in name.split("/")):
+        return f"has a part of more than {_MAX_PART} bytes in its name"
+    return f"has a name of more than {_MAX_NAME} bytes" if len(os.fsencode(name)) > _MAX_NAME else ""
 
 
 def _admit_tar(member: tarfile.TarInfo, ledger: _Ledger) -> bool:
@@ -167,6 +190,8 @@ def _kind(member: tarfile.TarInfo) -> str:
 
 def _check_symbolic(member: tarfile.TarInfo, path: PurePosixPath, ledger: _Ledger) -> None:
     """Allow `../` only at the start of a target: behind a name it could turn at another link."""
+    if not member.linkname or _unwritable(member.linkname):
+        raise ledger.refuse(member.name, "is a link to what no file can be called")
     target = PurePosixPath(member.linkname)
     climbs = 0
     while target.parts[climbs : climbs + 1] == ("..",):
@@ -191,6 +216,8 @@ def _admit_zip(info: zipfile.ZipInfo, ledger: _Ledger) -> bool:
         raise ledger.refuse(name, f"has setuid or setgid bits (mode {mode:o})")
     if info.flag_bits & 1:
         raise ledger.refuse(name, "is encrypted")
+    if info.filename != name:  # zipfile cuts names, and what is written is what was checked
+        raise ledger.refuse(name, f"would be unpacked as {info.filename!r}")
     path = ledger.admit(name, "folder" if info.is_dir() else "file", info.file_size)
     return path is not None and not info.is_dir()
 
@@ -264,10 +291,17 @@ def _pieces(plain: gzip.GzipFile) -> Iterator[bytes]:
 def _damage_is_said(path: Path) -> Iterator[None]:
     try:
         yield
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
+        if not _is_damage(error):
+            raise
         raise ArchiveError(
             f"{path.name} is damaged: {str(error) or type(error).__name__}",
             where=str(path),
             expected="a whole archive",
             remedy="remove the file and run again; it is fetched anew",
         ) from error
+
+
+def _is_damage(error: Exception) -> bool:
+    """Of the system's own errors only what a place before the file's begin gives: a full disk is no damage."""
+    return isinstance(error, _DAMAGE) or (isinstance(error, OSError) and error.errno == errno.EINVAL)

@@ -52,5 +52,5 @@ def _of(level: str, family: str, names: Sequence[str]) -> frozenset[str]:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """(2, 34) of `2.34` or `2_34`, for comparing."""
-    return tuple(int(part) for part in re.findall(r"\d+", text))
+    """(2, 34) of `2.34` or `2_34`, for comparing; a number of more than nine digits is taken apart."""
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", text))

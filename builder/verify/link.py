@@ -12,8 +12,10 @@ from builder.verify.expect import Expectations
 from builder.verify.known import knowledge
 from builder.verify.rules import Fault
 
-_MAJOR = re.compile(r"(lib\w+?)(?:-[0-9a-f]{8})?\.so\.(\d+)[.\d]*")
+_MAJOR = re.compile(r"(lib\w+?)(?:-[0-9a-f]{8})?\.so\.(\d{1,9})[.\d]*")
 """`libcudart.so.13`, `libcudart.so.11.0`, and `libcudart-0d1e2f3a.so.12`, as repair tools rename a copy."""
+
+_COUNTED = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 
 
 def link_faults(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:
@@ -108,7 +110,7 @@ def promised(version: str, glibc: str, machine: str) -> bool:
     """
     family, _, number = version.partition("_")
     if family == "GLIBC" and number != "ABI_DT_RELR":
-        return number[:1].isdigit() and numbers(number) <= numbers(glibc)
+        return bool(_COUNTED.fullmatch(number)) and numbers(number) <= numbers(glibc)
     allowed = policy(glibc, machine)
     return family not in allowed or number in allowed[family]
 

@@ -14,7 +14,7 @@ from builder.verify.symbols import Hint
 
 _COMPILED = (".cu", ".cpp", ".cc", ".c", ".cxx")
 _TYPE = rb"^(?!\s*(?:if|else|while|for|switch|return)\b)[\w:<>,&*\[\] \t]*\b"
-_LENGTH = re.compile(r"\d+")
+_LENGTH = re.compile(r"\d{1,9}")
 
 
 def hint_from(package: Package, store: Store, before: Iterable[ObjectFacts] = ()) -> Hint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -93,6 +94,10 @@ HOSTILE: dict[str, tuple[list[Member], str]] = {
     "file then folder": ([member("p/a", b"x"), member("p/a", kind=tarfile.DIRTYPE)], "comes twice"),
     "file as a parent": ([member("p/a", b"x"), member("p/a/b", b"x")], "lies below"),
     "same file twice": ([member("p/a", b"x"), member("p/./a", b"y")], "comes twice"),
+    "a part beyond 255 bytes": ([member(f"p/{'é' * 150}", b"x")], "a part of more than 255 bytes"),
+    "a name beyond what a path may be": ([member("p/" + "d/" * 1024 + "a", b"x")], "a name of more than 2048 bytes"),
+    "link to nothing": ([member("p/l", kind=tarfile.SYMTYPE)], "no file can be called"),
+    "link to a name too long": ([member("p/l", kind=tarfile.SYMTYPE, link="a" * 256)], "no file can be called"),
 }
 
 
@@ -140,6 +145,41 @@ def test_data_behind_the_end_mark_is_bounded(tmp_path: Path, into: Path, monkeyp
         unpack_sdist(path, into)
 
 
+def pax(**records: str) -> bytes:
+    """An extended header with these records, of lengths below 100."""
+    lines = "".join(f"{len(key) + len(value) + 5} {key}={value}\n" for key, value in records.items()).encode()
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = tarfile.XHDTYPE, len(lines)
+    return info.tobuf(tarfile.USTAR_FORMAT) + lines + bytes(-len(lines) % tarfile.BLOCKSIZE)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        (pax(comment="again") * 900, "is damaged: maximum recursion depth"),
+        (pax(**{"GNU.sparse.map": "nothing"}), "is damaged: invalid literal for int"),
+        (pax(path="aaa/bbb\0cc.py"), "has a NUL in its name"),
+        (pax(size="-1000000"), "(has -1000000 bytes|is damaged)"),
+    ],
+    ids=["chained", "sparse map", "NUL", "negative size"],
+)
+def test_headers_that_tarfile_takes_as_they_stand(tmp_path: Path, into: Path, headers: bytes, words: str) -> None:
+    path = tmp_path / "pax-1.tar.gz"
+    path.write_bytes(gzip.compress(headers + tarfile.TarInfo("p/a").tobuf() + bytes(10240)))
+    with pytest.raises(ArchiveError, match=words):
+        unpack_sdist(path, into)
+    assert list(into.iterdir()) == []
+
+
+def test_a_full_disk_is_no_damage(tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(archive, "_copy", full)
+    with pytest.raises(OSError, match="No space left"):
+        unpack_sdist(sdist(tmp_path / "good-1.tar.gz", member("p/a", b"x")), into)
+
+
 @pytest.mark.parametrize("keep", [0, 5, 40, -1, -8])
 def test_a_truncated_sdist_is_damaged(tmp_path: Path, into: Path, keep: int) -> None:
     path = sdist(tmp_path / "cut-1.tar.gz", member("p/a", os.urandom(4096)))
@@ -179,6 +219,7 @@ HOSTILE_WHEELS: dict[str, tuple[list[tuple[str, bytes, int]], str]] = {
     "setuid": ([("p/su", b"x", stat.S_IFREG | 0o4755)], "setuid"),
     "twice": ([("p/a", b"x", 0), ("p//a", b"y", 0)], "comes twice"),
     "file as a parent": ([("p/a", b"x", 0), ("p/a/b", b"y", 0)], "lies below"),
+    "a part beyond 255 bytes": ([("p/" + "a" * 300, b"x", 0)], "a part of more than 255 bytes"),
 }
 
 
@@ -246,6 +287,25 @@ def test_a_corrupt_member_of_a_wheel_is_damage(tmp_path: Path, into: Path) -> No
     path = wheel(tmp_path / "bad-1-py3-none-any.whl", ("p/a", os.urandom(4096), 0))
     data = bytearray(path.read_bytes())
     data[200] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ArchiveError, match="damaged"):
+        unpack_wheel(path, into)
+
+
+def test_a_name_that_zipfile_would_cut_is_refused(tmp_path: Path, into: Path) -> None:
+    """zipfile gives `aaa` for `aaa\\0bbb2`: what is checked would not be what is written."""
+    path = wheel(tmp_path / "nul-1-py3-none-any.whl", ("aaa/bbb.py", b"x", 0), ("aaa#bbb2", b"y", 0))
+    path.write_bytes(path.read_bytes().replace(b"aaa#bbb2", b"aaa\0bbb2"))
+    with pytest.raises(ArchiveError, match="would be unpacked as 'aaa'"):
+        unpack_wheel(path, into)
+    assert list(into.iterdir()) == []
+
+
+def test_a_directory_that_is_said_to_lie_elsewhere_is_damage(tmp_path: Path, into: Path) -> None:
+    path = wheel(tmp_path / "off-1-py3-none-any.whl", ("p/a", b"x", 0))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x05\x06") + 16
+    data[at : at + 4] = (int.from_bytes(data[at : at + 4], "little") + 1000).to_bytes(4, "little")
     path.write_bytes(data)
     with pytest.raises(ArchiveError, match="damaged"):
         unpack_wheel(path, into)

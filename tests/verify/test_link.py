@@ -71,6 +71,7 @@ def test_another_cuda_major(make_wheel: MakeWheel, judge_file: Judge, wanted: Ex
         ("libnvvm.so.4", ""),
         ("libcusolver.so.12", ""),
         ("libcurl.so.4", ""),
+        (f"libcudart.so.{'9' * 5000}", "999999999"),
     ],
 )
 def test_the_major_version_in_a_library_name(library: str, major: str) -> None:
@@ -85,6 +86,14 @@ def test_the_major_version_in_a_library_name(library: str, major: str) -> None:
 def test_two_cuda_majors_in_one_wheel_without_a_recipe(make_wheel: MakeWheel, judge_file: Judge) -> None:
     path = make_wheel({"demo/_C.so": sample("launch_zstd.so"), "demo/old.so": sample("cudart12.so")})
     assert "libcudart.so.12" in only(judge_file(path, Expectations("12.1")), "cuda-major")
+
+
+def test_majors_beyond_all_numbers_without_a_recipe() -> None:
+    file = inspect_path(SAMPLES / "launch_zstd.so")
+    (found,) = file.objects
+    needed = ("libcudart.so.13", f"libcudart.so.{'9' * 5000}")
+    needing = replace(file, objects=(replace(found, elf=replace(found.elf, needed=needed)),))
+    assert [f.message[:26] for f in link_faults(needing, Expectations("12.1"))] == ["it needs libcudart.so.13, "]
 
 
 def test_a_tag_that_promises_too_old_a_glibc(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
@@ -112,6 +121,9 @@ def test_a_tag_that_promises_nothing(make_wheel: MakeWheel, judge_file: Judge, w
         ("GLIBC_2.43", "2.42", "aarch64", False),
         ("GLIBC_2.17", "2.12", "aarch64", False),  # below every level
         ("GLIBC_PRIVATE", "2.42", "x86_64", False),
+        (f"GLIBC_{'9' * 5000}", "2.42", "x86_64", False),
+        (f"GLIBC_2.{'0' * 5000}99", "2.42", "x86_64", False),
+        ("GLIBC_2.17", f"2.{'9' * 5000}", "x86_64", True),
         ("GLIBC_ABI_DT_RELR", "2.36", "aarch64", True),  # packed relocations
         ("GLIBC_ABI_DT_RELR", "2.35", "aarch64", False),
         ("GLIBCXX_3.4.30", "2.34", "aarch64", False),
@@ -338,6 +350,7 @@ def test_no_pinned_wheel_is_looked_at_for_a_wheel_without_objects(
         ("_Z16silu_and_mul_fp4v", "silu_and_mul_fp4"),
         ("_ZN2at6Tensor3addERKS0_", "add"),
         ("cuInit", "cuInit"),
+        (f"_Z{'9' * 5000}", "9" * 4991),
     ],
 )
 def test_the_plain_name_of_a_function(mangled: str, plain: str) -> None:
