@@ -68,10 +68,12 @@ class Expectations:
     `built` those of single objects, the first that matches, `objects` one pair (component, patterns) per part that must
     be there, `max_bytes` the wheel's size limit.
     `strict` asks that every kernel runs on the device; without it, kernels for other devices may be there as well.
+    `python` is one such as `3.12`.
     """
 
     device: str
     machine: str = ""
+    python: str = ""
     archs: tuple[str, ...] = ()
     built: tuple[Built, ...] = ()
     strict: bool = False
@@ -104,6 +106,7 @@ def expectations_for(recipe: Recipe, package: Package, root: Path | None = None)
     return Expectations(
         device=f"{first.major}.{first.minor}",
         machine=recipe.target.machine,
+        python=recipe.target.python,
         archs=_archs(recipe.target.cuda_arch),
         built=tuple(Built(r["object"], _archs(map(Arch.parse, r["archs"]))) for r in rules("archs")),
         strict=True,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from builder.errors import WheelError
@@ -14,6 +13,7 @@ from builder.inspect.facts import FileFacts
 from builder.patches.probe import Probe
 from builder.supply import RECORD_NAME, read_record
 from builder.verify.expect import Expectations
+from builder.verify.installer import allows, in_force, pins, project, takes
 from builder.verify.rules import Fault
 from builder.verify.versions import same
 
@@ -63,46 +63,37 @@ def _identity(file: FileFacts, where: str, wanted: Expectations) -> Iterator[Fau
     elif not same(wheel.version, wanted.version, public=True):
         message = f"it is version {wheel.version}, the recipe pins {wanted.version}"
         yield Fault("wheel-version", where, message, "build it again from the recipe")
-    platforms = {tag.rpartition("-")[2] for tag in wheel.tags}
+    yield from _tags(wheel.tags, where, wanted)
+
+
+def _tags(tags: tuple[str, ...], where: str, wanted: Expectations) -> Iterator[Fault]:
+    platforms = {tag.rpartition("-")[2] for tag in tags}
     wrong = sorted(p for p in platforms if p != "any" and not p.endswith(f"_{wanted.machine}"))
     if wrong:
         message = f"its tags are for {', '.join(wrong)}, the recipe is for {wanted.machine}"
         yield Fault("wheel-tags", where, message, "build it for the recipe's platform")
+    if wanted.python and not takes(wanted.python, tags):
+        pythons = sorted({tag.rpartition("-")[0] for tag in tags})
+        message = f"its tags are for {', '.join(pythons) or 'nothing'}, which Python {wanted.python} does not take"
+        yield Fault("wheel-tags", where, message, "build it with the recipe's Python")
 
 
 def _torch(file: FileFacts, contents: Contents, where: str, wanted: Expectations) -> Iterator[Fault]:
     """A wheel with code linked against torch runs with exactly that torch, so METADATA must say so."""
-    stated = [line for line in contents.requires if _project(line) == "torch"]
+    named = [line for line in contents.requires if project(line) == "torch"]
+    stated = [line for line in named if in_force(line, wanted.python, wanted.machine)]
     linked = sorted(found.path for found in file.objects if any(n.startswith(_TORCH) for n in found.elf.needed))
     if not wanted.torch or not (stated or linked):
         return
-    wrong = [line for line in stated if not _allows(line, wanted.torch)]
+    wrong = [line for line in stated if not allows(line, wanted.torch)]
     if wrong:
         message = f"METADATA asks for {', '.join(wrong)}, it is built against torch {wanted.torch}"
-    elif linked and not any(_pins(line) for line in stated):
-        said = ", ".join(stated) or "nothing"
+    elif linked and not any(pins(line) for line in stated):
+        said = ", ".join(named) or "nothing"
         message = f"{linked[0]} is linked against torch {wanted.torch}, METADATA says {said} of it"
     else:
         return
     yield Fault("torch", where, message, f"let METADATA say Requires-Dist: torch=={wanted.torch}")
-
-
-def _project(line: str) -> str:
-    try:
-        return canonicalize_name(Requirement(line).name)
-    except InvalidRequirement:
-        return ""
-
-
-def _allows(line: str, version: str) -> bool:
-    try:
-        return Requirement(line).specifier.contains(version, prereleases=True)
-    except ValueError:  # a number of thousands of digits
-        return False
-
-
-def _pins(line: str) -> bool:
-    return any(one.operator in {"==", "==="} for one in Requirement(line).specifier)
 
 
 def _parts(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:

@@ -84,6 +84,7 @@ def wanted() -> Expectations:
     return Expectations(
         "12.1",
         machine="x86_64",
+        python="3.12",
         archs=LAUNCH_ARCHS,
         strict=True,
         name="demo",

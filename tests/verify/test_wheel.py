@@ -13,7 +13,7 @@ import pytest
 from builder.patches.probe import parse_probe
 from builder.recipe import load
 from builder.supply import RECORD_NAME, SBOM_NAME, sbom
-from builder.verify import Expectations, expectations_for
+from builder.verify import Expectations, expectations_for, for_device
 from builder.verify.expect import PatchProbes
 from builder.verify.wheelrules import installed_paths
 from tests.supply.records import record
@@ -43,6 +43,30 @@ def test_the_wheel_of_another_package_or_version(
     assert "it is demo, not vllm" in only(judge_file(make_wheel(), replace(wanted, name="vllm")), "wheel-name")
     message = only(judge_file(make_wheel(), replace(wanted, version="2.0")), "wheel-version")
     assert message == "it is version 1.0, the recipe pins 2.0"
+
+
+@pytest.mark.parametrize(
+    ("python", "good"),
+    [
+        *(("cp312-cp312", True), ("cp38-abi3", True), ("py3-none", True), ("py2.py3-none", True)),
+        *(("cp313-cp313", False), ("cp312-cp312t", False), ("cp313-abi3", False), ("pp312-pypy312_pp73", False)),
+    ],
+)
+def test_the_wheel_of_another_python(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, python: str, *, good: bool
+) -> None:
+    path = make_wheel(tag=f"{python}-manylinux_2_34_x86_64")
+    assert judge_file(path, for_device("12.1")).good
+    verdict = judge_file(path, replace(wanted, archs=()))
+    if good:
+        assert verdict.good, verdict.findings
+    else:
+        assert only(verdict, "wheel-tags") == f"its tags are for {python}, which Python 3.12 does not take"
+
+
+def test_the_python_is_the_recipes() -> None:
+    recipe = load("aeon7", ROOT)
+    assert expectations_for(recipe, recipe.package("vllm")).python == recipe.target.python == "3.12"
 
 
 def test_a_local_version_is_the_pinned_version(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
@@ -82,7 +106,13 @@ def test_a_requirement_of_torch_beyond_all_numbers(
 TORCH = {"demo/_C.so": sample("launch_zstd.so").replace(b"libgcc_s.so.1", b"libtorch.so\0\0")}
 
 
-@pytest.mark.parametrize("said", ["torch==2.11.0", "torch==2.11.*", "torch == 2.11.0 ; python_version >= '3.9'"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("torch==2.11.0", "torch==2.11.*", "torch == 2.11.0 ; python_version >= '3.9'"),
+        "torch==2.11.0; platform_machine == 'x86_64' and sys_platform == 'linux'",
+    ],
+)
 def test_metadata_that_pins_the_torch_it_is_linked_to(
     make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, said: str
 ) -> None:
@@ -95,6 +125,11 @@ def test_metadata_that_pins_the_torch_it_is_linked_to(
         ("numpy", "METADATA says nothing of it"),
         ("torch", "METADATA says torch of it"),
         ("torch>=2.10", "METADATA says torch>=2.10 of it"),
+        ("torch==2.*", "METADATA says torch==2.* of it"),
+        ('torch==2.11.0; extra == "test"', 'METADATA says torch==2.11.0; extra == "test" of it'),
+        ("torch==2.11.0; python_version < '3.12'", "python_version < '3.12' of it"),
+        ("torch==2.11.0; platform_machine == 'aarch64'", "platform_machine == 'aarch64' of it"),
+        (f"torch==2.11.0; python_version > '{'9' * 5000}'", "of it"),
         ("torch==2.10.0", "METADATA asks for torch==2.10.0, it is built against torch 2.11.0"),
     ],
 )
@@ -102,6 +137,12 @@ def test_metadata_that_does_not(
     make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, said: str, told: str
 ) -> None:
     assert told in only(judge_file(make_wheel(TORCH, requires=said), wanted), "torch")
+
+
+def test_what_an_extra_asks_of_torch_is_not_held_against_it(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    assert judge_file(make_wheel(requires='torch==2.10.0; extra == "old"'), wanted).good
 
 
 def test_a_wheel_without_torch_need_not_pin_it(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
