@@ -65,9 +65,10 @@ def _object(found: ObjectFacts, *, details: bool) -> dict[str, Any]:
         },
     }
     if details:
+        read = all(image.kernels is not None for image in found.images)
         document |= {
-            "trap_only": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.trap_only],
-            "empty": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.empty],
+            "trap_only": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.trap_only] if read else None,
+            "empty": [f"{k.kind} {k.arch} {k.name}" for k in found.kernels if k.empty] if read else None,
         }
     return document
 

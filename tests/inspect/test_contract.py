@@ -65,6 +65,13 @@ def test_headers_alone_say_null(samples: Path) -> None:
     assert file["objects"][0]["devices"] == {}
 
 
+def test_headers_alone_name_no_kernels(samples: Path) -> None:
+    """That none was read is not that there is none."""
+    files = [inspect_path(samples / name, level="arch") for name in ("guard_sm_121a.o", "nothing.so")]
+    objects = [file["objects"][0] for file in to_json(files, details=True)["files"]]
+    assert [(found["trap_only"], found["empty"]) for found in objects] == [(None, None), ([], [])]
+
+
 def test_details_name_the_kernels(samples: Path) -> None:
     (file,) = to_json([inspect_path(samples / "guard_sm_121a.o")], details=True)["files"]
     (found,) = file["objects"]
