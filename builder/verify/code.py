@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from builder.inspect.devices import How, capability, launches
-from builder.inspect.facts import ImageFacts, KernelFacts, ObjectFacts
+from builder.inspect.facts import FileFacts, ImageFacts, KernelFacts, ObjectFacts
 from builder.report import counted
 from builder.verify.expect import Expectations, Proof
 from builder.verify.rules import Fault, at
@@ -27,12 +27,12 @@ def code_faults(objects: Sequence[ObjectFacts], wanted: Expectations, *, whole: 
     device = capability(wanted.device)
     for found in objects:
         runs = list(launches(found.images, device).values())
-        yield from _archs(found, runs, wanted)
+        yield from _archs(found, runs, wanted, _own(found, wanted, whole=whole))
         yield from _hollow(found, runs, wanted)
     if whole:
         yield from _absent(objects, wanted)
     for proof in wanted.proofs:
-        matching = [found for found in objects if at(found.path, proof.object)]
+        matching = [found for found in objects if at(found.path, proof.object, whole=whole)]
         if matching or whole:
             yield from _proof(matching, proof, wanted)
 
@@ -47,10 +47,11 @@ class Proven:
     count: int
 
 
-def proven(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Proven]:
+def proven(file: FileFacts, wanted: Expectations) -> Iterator[Proven]:
     """The evidence of each proof, object by object, for people to see."""
+    whole = file.wheel is not None
     for proof in wanted.proofs:
-        for found in (one for one in objects if at(one.path, proof.object)):
+        for found in (one for one in file.objects if at(one.path, proof.object, whole=whole)):
             counts = [
                 kernel.instructions().get(proof.needs, 0) for _, kernel in _matching(found, proof, wanted, "native")
             ]
@@ -62,43 +63,43 @@ def _matching(found: ObjectFacts, proof: Proof, wanted: Expectations, *ways: How
     return [(how, k) for how, k in runs if fnmatchcase(k.name, proof.kernel) and (not ways or how in ways)]
 
 
-def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:
+def _archs(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations, own: Sequence[str]) -> Iterator[Fault]:
     """No code at all, none that runs there in any way, archs nobody asked for, and kernels that run otherwise."""
-    have, own = {label(image) for image in found.images}, _own(found, wanted)
-    listed = ", ".join(sorted(have)) or "none"
-    asked = ", ".join(own or wanted.archs) or f"code that runs on {wanted.device}"
+    have, asked = {label(image) for image in found.images}, own or wanted.archs
+    said = f"asked for {', '.join(asked) or f'code that runs on {wanted.device}'}, found "
+    said += ", ".join(sorted(have)) or "none"
     if not found.images:
         if own or set(_LAUNCHERS) & set(found.elf.undefined):
             does = "it is to hold kernels" if own else "it launches kernels"
-            yield _arch(found, f"{does} and holds no device code; asked for {asked}, found none")
+            yield _arch(found, f"{does} and holds no device code; {said}", only="no-code")
         return
     if runs and all(how == "none" for how, _ in runs):
         fate = f"{counted(len(runs), 'kernel')}, none of which can run there"
-        yield _arch(found, f"no code that runs on {wanted.device}: asked for {asked}, found {listed} ({fate})")
-        return
-    strange = sorted(have - set(own or wanted.archs)) if own or wanted.archs else []
-    if strange:
-        yield _arch(found, f"code for {', '.join(strange)}, which nobody asked for: asked for {asked}, found {listed}")
-    if lacking := [name for name in own if name not in have]:
-        yield _arch(found, f"no code for {', '.join(lacking)}: asked for {asked}, found {listed}")
+        yield _arch(found, f"no code that runs on {wanted.device}: {said} ({fate})", only="none-runs")
+    for name in sorted(have - set(asked)) if asked else ():
+        yield _arch(found, f"code that nobody asked for ({said}):", name)
+    for name in own:
+        if name not in have:
+            yield _arch(found, f"no code for what is asked of it ({said}):", name)
     yield from _elsewhere(found, runs, wanted)
 
 
-def _own(found: ObjectFacts, wanted: Expectations) -> tuple[str, ...]:
+def _own(found: ObjectFacts, wanted: Expectations, *, whole: bool) -> tuple[str, ...]:
     """The architectures that are asked of this object by itself."""
-    return next((built.archs for built in wanted.built if at(found.path, built.object)), ())
+    return next((built.archs for built in wanted.built if at(found.path, built.object, whole=whole)), ())
 
 
 def _absent(objects: Sequence[ObjectFacts], wanted: Expectations) -> Iterator[Fault]:
     for built in wanted.built:
-        if not any(at(found.path, built.object) for found in objects):
+        if not any(fnmatchcase(found.path, built.object) for found in objects):
             message = f"nothing is there that could hold {', '.join(built.archs)}"
-            yield Fault("arch", built.object, message, "build that part, or mend the rule in [[verify.archs]]")
+            remedy = "build that part, or mend the rule in [[verify.archs]]"
+            yield Fault("arch", built.object, message, remedy, only="no-object")
 
 
-def _arch(found: ObjectFacts, message: str) -> Fault:
+def _arch(found: ObjectFacts, message: str, about: str = "", only: str = "") -> Fault:
     remedy = "check the arch list that configure printed for this part, and the patches that mend arch lists"
-    return Fault("arch", found.path, message, remedy)
+    return Fault("arch", found.path, message, remedy, about, only=only)
 
 
 def _elsewhere(found: ObjectFacts, runs: Sequence[Launch], wanted: Expectations) -> Iterator[Fault]:

@@ -177,7 +177,7 @@ def _sheet(file: FileFacts, verdict: Verdict, wanted: Expectations, before: File
     pairs.sort(key=lambda pair: (pair.after is None, not pair.findings, -pair.widest))
     sums = [("before", _total(was.values()))] * bool(before) + [("after" if before else "", _total(after.values()))]
     codeless = tuple(path for path, picture in after.items() if not picture.kernels)
-    proofs = tuple(proven(file.objects, wanted))
+    proofs = tuple(proven(file, wanted))
     older = other_version(file, before)
     return Sheet(file, verdict, wanted, tuple(pairs), codeless, proofs, tuple(sums), before, older)
 

@@ -19,7 +19,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One contradiction. `about` is the kernel or symbol, told after `message`; `note` is what else is known of it."""
+    """One contradiction. `about` is the kernel or symbol, told after `message`; `note` is what else is known of it.
+
+    `only` is the name of one that must not pass along with others: an exemption has to give it, letter by letter.
+    """
 
     rule: str
     where: str
@@ -27,11 +30,16 @@ class Fault:
     remedy: str
     about: str = ""
     note: str = ""
+    only: str = ""
 
 
-def at(path: str, pattern: str) -> bool:
-    """True when the shell pattern matches the path; of a file that lies outside its wheel, only the name counts."""
-    return fnmatchcase(path, pattern) or ("/" not in path and fnmatchcase(path, pattern.rpartition("/")[2]))
+def at(path: str, pattern: str, *, whole: bool) -> bool:
+    """True when the shell pattern matches the path; of a file that lies outside its wheel, only the name counts.
+
+    In a whole wheel what has no folder lies at its top, or is no file at all: the wheel's own name, a component's.
+    """
+    alone = not whole and "/" not in path
+    return fnmatchcase(path, pattern) or (alone and fnmatchcase(path, pattern.rpartition("/")[2]))
 
 
 def sift(
@@ -44,7 +52,7 @@ def sift(
     standing: list[Fault] = []
     taken: dict[Exempt, list[Fault]] = {}
     for fault in faults:
-        reason = next((entry for entry in exempt if _covers(entry, fault)), None)
+        reason = next((entry for entry in exempt if _covers(entry, fault, whole=whole)), None)
         (standing if reason is None else taken.setdefault(reason, [])).append(fault)
     accepted = (Accepted(finding, entry.reason) for entry, group in taken.items() for finding in told(group))
     unused = (_unused(entry) for entry in exempt if whole and entry.needed and entry not in taken)
@@ -58,9 +66,11 @@ def told(faults: Iterable[Fault]) -> Iterator[Finding]:
         return (fault.where, fault.rule, fault.message, fault.note, fault.remedy)
 
     for (where, rule, message, note, remedy), group in groupby(sorted(faults, key=key), key):
-        abouts = [fault.about for fault in group if fault.about]
+        same = list(group)
+        abouts = [fault.about for fault in same if fault.about]
         text = [message, _listed(abouts) if abouts else "", f"({note})" if note else ""]
-        yield Finding(rule, where, " ".join(filter(None, text)), remedy, tuple(sorted(set(abouts))))
+        names = {fault.only for fault in same if fault.only}.union(abouts)
+        yield Finding(rule, where, " ".join(filter(None, text)), remedy, tuple(sorted(names)))
 
 
 def _listed(abouts: Sequence[str]) -> str:
@@ -70,12 +80,12 @@ def _listed(abouts: Sequence[str]) -> str:
     return f"{len(abouts)} in all: {', '.join(names[:_SHOWN])}{more}"
 
 
-def _covers(entry: Exempt, fault: Fault) -> bool:
-    return (
-        entry.rule == fault.rule
-        and at(fault.where, entry.object)
-        and (entry.name == "*" or fnmatchcase(fault.about, entry.name))
-    )
+def _covers(entry: Exempt, fault: Fault, *, whole: bool) -> bool:
+    if entry.rule != fault.rule or not at(fault.where, entry.object, whole=whole):
+        return False
+    if fault.only:
+        return entry.name == fault.only
+    return entry.name == "*" or fnmatchcase(fault.about, entry.name)
 
 
 def _unused(entry: Exempt) -> Finding:

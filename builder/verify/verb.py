@@ -224,7 +224,7 @@ def _document(judged: Judged) -> dict[str, Any]:
         "accepted": [_row(accepted.finding) | {"reason": accepted.reason} for accepted in verdict.accepted],
         "proven": [
             {"object": p.path, "kernel": p.proof.kernel, "needs": p.proof.needs, "kernels": p.kernels, "count": p.count}
-            for p in proven(judged.file.objects, judged.wanted)
+            for p in proven(judged.file, judged.wanted)
         ],
         "objects": [
             {
@@ -257,7 +257,7 @@ def _text(judged: Judged) -> list[str]:
         lines.append(f"  {found.path}: {archs}{kernels if found.images else ''}")
     lines += (
         f"  proven: {p.path}: {counted(p.kernels, 'kernel')} like {p.proof.kernel} with {p.proof.needs} ({p.count})"
-        for p in proven(judged.file.objects, judged.wanted)
+        for p in proven(judged.file, judged.wanted)
     )
     if verdict.findings:
         lines.append(told(verdict.findings))

@@ -23,7 +23,7 @@ def test_plain_and_family_code_are_told_apart(judge_file: Judge) -> None:
     asked = Expectations("12.0", archs=("sm_120f",))
     assert judge_file(SAMPLES / "scale_sm_120f.o", asked).good
     message = only(judge_file(SAMPLES / "scale_sm_120.o", asked), "arch")
-    assert message == "code for sm_120, which nobody asked for: asked for sm_120f, found sm_120"
+    assert message == "code that nobody asked for (asked for sm_120f, found sm_120): 1 in all: sm_120"
 
 
 @pytest.mark.parametrize(("name", "good"), [("120", True), ("120f", True), ("120a", False)])
@@ -56,16 +56,23 @@ def test_the_right_guard_passes_and_a_trap_on_one_path_too(judge_file: Judge) ->
 
 def test_code_for_another_device_alone(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     path = make_wheel({"demo/_C.so": sample("launch_sm_75.so")})
-    message = only(judge_file(path, wanted), "arch")
-    assert "no code that runs on 12.1: asked for sm_121a, sm_80, compute_80, found sm_75" in message
-    assert "(1 kernel, none of which can run there)" in message
+    strange, nowhere, none = judge_file(path, wanted).findings
+    assert nowhere.message == (
+        "no code that runs on 12.1: asked for sm_121a, sm_80, compute_80, found sm_75 "
+        "(1 kernel, none of which can run there)"
+    )
+    assert (strange.names, nowhere.names, none.rule) == (("sm_75",), ("none-runs",), "none")
+
+
+def without_code() -> bytes:
+    """A library that launches kernels and has none: zeros are where they were."""
+    whole = sample("launch_sm_75.so")
+    code = bytes(next(elf.fatbin_sections(elf.parse(memoryview(whole)))))
+    return whole.replace(code, bytes(len(code)))
 
 
 def test_no_code_at_all(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
-    whole = sample("launch_sm_75.so")
-    code = bytes(next(elf.fatbin_sections(elf.parse(memoryview(whole)))))
-    bare = whole.replace(code, bytes(len(code)))
-    message = only(judge_file(make_wheel({"demo/_C.so": bare}), wanted), "arch")
+    message = only(judge_file(make_wheel({"demo/_C.so": without_code()}), wanted), "arch")
     assert "it launches kernels and holds no device code; asked for sm_121a, sm_80, compute_80, found none" in message
 
 
@@ -98,7 +105,48 @@ def test_some_native_some_compiled_at_load_some_for_others(tmp_path: Path, judge
 
 def test_archs_that_nobody_asked_for(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
     verdict = judge_file(make_wheel(), replace(wanted, archs=("sm_121a",)))
-    assert "code for compute_80, sm_80, which nobody asked for: asked for sm_121a" in only(verdict, "arch")
+    assert only(verdict, "arch") == (
+        "code that nobody asked for (asked for sm_121a, found compute_80, sm_121a, sm_80): 2 in all: compute_80, sm_80"
+    )
+
+
+UPSTREAM = Exempt("demo/_C.so", "arch", "upstream adds architectures")
+
+
+@pytest.mark.parametrize(("name", "left"), [("*", ()), ("*_80", ()), ("sm_80", ("compute_80",))])
+def test_an_exception_for_archs_is_no_wider_than_its_name(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str, left: tuple[str, ...]
+) -> None:
+    asked = replace(wanted, archs=("sm_121a",), exempt=(replace(UPSTREAM, name=name),))
+    verdict = judge_file(make_wheel(), asked)
+    assert [f.names for f in verdict.findings] == [left] * bool(left)
+    assert [a.finding.rule for a in verdict.accepted] == ["arch"]
+
+
+@pytest.mark.parametrize(
+    ("data", "archs", "name", "left"),
+    [
+        (sample("launch_sm_75.so"), ("sm_75",), "none-runs", ["none"]),
+        (without_code(), LAUNCH_ARCHS, "no-code", []),
+    ],
+    ids=["none runs", "no code"],
+)
+def test_what_runs_nowhere_is_excused_by_its_own_name_alone(
+    make_wheel: MakeWheel,
+    judge_file: Judge,
+    wanted: Expectations,
+    data: bytes,
+    archs: tuple[str, ...],
+    name: str,
+    left: list[str],
+) -> None:
+    path = make_wheel({"demo/_C.so": data})
+    for wide in ("*", "n*"):
+        verdict = judge_file(path, replace(wanted, archs=archs, exempt=(replace(UPSTREAM, name=wide),)))
+        assert sorted(rules(verdict)) == sorted(["arch", "exception", *left])
+    named = judge_file(path, replace(wanted, archs=archs, exempt=(replace(UPSTREAM, name=name),)))
+    assert rules(named) == left
+    assert [a.finding.names for a in named.accepted] == [(name,)]
 
 
 OFFICIAL = Exempt("demo/_C.so", "jit", "taken from the official wheel: compiled at first use")
@@ -113,21 +161,23 @@ def test_an_exception_for_what_is_compiled_at_load(
     assert [a.finding.rule for a in verdict.accepted] == ["jit"]
 
 
-@pytest.mark.parametrize("name", ["launch_sm_75.so", "nothing"])
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [(sample("launch_sm_75.so"), ["arch", "arch", "exception", "none"]), (without_code(), ["arch", "exception"])],
+    ids=["none runs", "no code"],
+)
 def test_does_not_excuse_what_cannot_run(
-    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, name: str
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, data: bytes, told: list[str]
 ) -> None:
-    bare = sample("launch_sm_75.so").replace(b".nv_fatbin", b".no_fatbin").replace(b"__nv_relfatbin", b"__no_relfatbin")
-    path = make_wheel({"demo/_C.so": bare if name == "nothing" else sample(name)})
-    verdict = judge_file(path, replace(wanted, exempt=(OFFICIAL,)))
-    assert sorted(rules(verdict)) == ["arch", "exception"]
+    verdict = judge_file(make_wheel({"demo/_C.so": data}), replace(wanted, exempt=(OFFICIAL,)))
+    assert sorted(rules(verdict)) == told
     assert not verdict.accepted
 
 
 def test_some_compiled_at_load_and_none_native(tmp_path: Path, judge_file: Judge) -> None:
     path = tmp_path / "two.fatbin"
     path.write_bytes(section("launch_ptx.so") + section("launch_sm_75.so"))
-    exempt = (replace(OFFICIAL, object="two.fatbin"),)
+    exempt = (replace(OFFICIAL, object="demo/two.fatbin"),)
     assert only(judge_file(path, Expectations("12.1", strict=True, exempt=exempt)), "none")
 
 
@@ -139,8 +189,8 @@ def built(*archs: str, path: str = "demo/_C.so") -> tuple[Built, ...]:
     ("archs", "told"),
     [
         (LAUNCH_ARCHS, ""),
-        (("sm_80", "compute_80"), "code for sm_121a, which nobody asked for: asked for sm_80, compute_80, found"),
-        ((*LAUNCH_ARCHS, "sm_120f"), "no code for sm_120f: asked for sm_121a, sm_80, compute_80, sm_120f, found"),
+        (("sm_80", "compute_80"), "code that nobody asked for (asked for sm_80, compute_80, found"),
+        ((*LAUNCH_ARCHS, "sm_120f"), "no code for what is asked of it (asked for sm_121a, sm_80, compute_80, sm_120f,"),
     ],
 )
 def test_what_is_asked_of_one_object(
@@ -158,8 +208,8 @@ def test_an_object_of_the_second_choice_alone(judge_file: Judge) -> None:
     asked = replace(either, built=built("sm_121a", path="vllm/scale_sm_120.o"))
     verdict = judge_file(SAMPLES / "scale_sm_120.o", asked)
     assert sorted(f.message for f in verdict.findings) == [
-        "code for sm_120, which nobody asked for: asked for sm_121a, found sm_120",
-        "no code for sm_121a: asked for sm_121a, found sm_120",
+        "code that nobody asked for (asked for sm_121a, found sm_120): 1 in all: sm_120",
+        "no code for what is asked of it (asked for sm_121a, found sm_120): 1 in all: sm_121a",
     ]
 
 

@@ -39,7 +39,7 @@ def test_a_refusal_tells_every_finding(make_wheel: MakeWheel, recipe: Recipe, co
     with pytest.raises(NegativeVerdict) as caught:
         verify_wheel(as_wheel(path), recipe, recipe.package("demo"), context)
     text = str(caught.value)
-    assert "2 findings" in text
+    assert "4 findings" in text
     assert "arch: demo/_X.so: no code that runs on 12.1" in text
     assert "component: _C: the recipe asks for _C" in text
     assert "read configure's log" in text

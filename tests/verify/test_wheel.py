@@ -14,7 +14,7 @@ from builder.patches.probe import parse_probe
 from builder.recipe import load
 from builder.supply import RECORD_NAME, SBOM_NAME, sbom
 from builder.verify import Expectations, expectations_for, for_device
-from builder.verify.expect import PatchProbes
+from builder.verify.expect import Exempt, PatchProbes
 from builder.verify.wheelrules import installed_paths
 from tests.supply.records import record
 from tests.verify.conftest import ROOT, Judge, MakeWheel, only, rules, sample
@@ -215,6 +215,18 @@ def test_a_wheel_of_another_series(make_wheel: MakeWheel, judge_file: Judge, wan
         ("patch", "the build record does not name these patches of the recipe: 1 in all: demo/0001-x.patch"),
         ("patch", "the build record names patches that the recipe does not have: 1 in all: demo/0002-y.patch"),
     ]
+
+
+def test_an_exception_for_a_folder_does_not_excuse_the_wheel_itself(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations
+) -> None:
+    """What is said of the whole wheel lies in no folder; nor does what lies at its top."""
+    exempt = (Exempt("demo/models/*", "patch", "a file of upstream's"), Exempt("demo/*", "bundled", "ours"))
+    asked = replace(wanted, patches=patched("demo/a.py: def mended"), exempt=exempt)
+    files = FILES | papers("clean", "demo/0002-y.patch") | {"libcudart.so.13": sample("nothing.so")}
+    verdict = judge_file(make_wheel(files), asked)
+    assert sorted(rules(verdict)) == ["bundled", "exception", "exception", "patch", "patch"]
+    assert not verdict.accepted
 
 
 def test_a_patch_that_was_changed_since(make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations) -> None:
