@@ -22,7 +22,7 @@ from builder.inspect.record import record_lines
 from builder.inspect.zips import Archive, Member
 from builder.model import Finding
 
-_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
+_MANYLINUX = re.compile(r"manylinux_(\d{1,9})_(\d{1,9})_")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 _UNHASHED = re.compile(r"[^/]+\.dist-info/RECORD(?:\.jws|\.p7s)?")
 _STRAY = re.compile(r"(?:^|/)(?:__pycache__/|\.git(?!keep$)|\.DS_Store$|core\.\d+$)|\.(?:pyc|pyo|orig|rej|o|swp)$|~$")

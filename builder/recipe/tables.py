@@ -239,7 +239,9 @@ class ArchRule(Table):
 
 
 class ExceptionRule(Table):
-    """A finding that is known and accepted, with its reason. `name` narrows it to kernels or symbols (mangled).
+    """A finding that is known and accepted, with its reason.
+
+    `name` narrows it to kernels or symbols (mangled), or to architectures.
 
     Once nothing needs it any more, it is a finding itself.
     """

@@ -124,6 +124,7 @@ def test_a_text_that_is_named_like_a_library(make_wheel: MakeWheel) -> None:
         (["py3-none-manylinux2014_aarch64"], "2.17"),
         (["cp311-cp311-linux_aarch64"], ""),
         (["py3-none-any"], ""),
+        ([f"py3-none-manylinux_2_{'9' * 5000}_aarch64"], ""),
     ],
 )
 def test_the_glibc_that_the_tags_promise(tags: list[str], glibc: str) -> None:
