@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,14 +18,30 @@ from builder.errors import BuilderError, ToolchainError
 from builder.store import Store, key_of, sha256_of
 
 _SETTINGS = ("SPARK_WHEELS_ROOT", "CUDA_HOME")
+_COMPILERS = ("g++", "aarch64-linux-gnu-g++", "x86_64-linux-gnu-g++")
 
 
 def fingerprint(root: Path, options: Mapping[str, str]) -> str:
-    """A key of all that decides a build's result: our code, recipes, patches, options, Python, an installed CUDA."""
+    """A key of all that decides a build's result.
+
+    Our code, recipes, patches, options, Python, the machine's compilers, an installed CUDA.
+    """
     folders = (Path(__file__).parent, root / "recipes", root / "patches")
-    files = {str(path): sha256_of(path) for folder in folders for path in _files(folder)}
+    paths = [*(path for folder in folders for path in _files(folder)), *_recipe_by_path(options), *_compilers()]
+    files = {str(path): sha256_of(path) for path in paths}
     settings = {name: os.environ.get(name, "") for name in _SETTINGS}
     return key_of([files, dict(options), settings, sys.version_info[:3], _cuda(options)])
+
+
+def _recipe_by_path(options: Mapping[str, str]) -> Sequence[Path]:
+    """A recipe that is named by its path, with all beside it that it may extend."""
+    name = options.get("recipe", "")
+    return sorted(Path(name).resolve().parent.glob("*.toml")) if "/" in name or name.endswith(".toml") else ()
+
+
+def _compilers() -> Sequence[Path]:
+    found = (shutil.which(name) for name in _COMPILERS)
+    return sorted({Path(path).resolve() for path in found if path})
 
 
 def _cuda(options: Mapping[str, str]) -> str:

@@ -139,7 +139,7 @@ def run(
         raise RunError(
             f"{command[0]} ended with {_how(done.returncode)}",
             where=echo(command),
-            expected=f"exit 0; it said: {masked(output[-1500:].strip())}" if output else "exit 0",
+            expected=f"exit 0; it said: {masked(output)[-1500:].strip()}" if output else "exit 0",
             remedy=f"the full log is {log}" if log else "",
         )
     return done
@@ -219,13 +219,14 @@ def _drain(
     with process.stdout as lines:
         for raw in lines:
             line = raw.decode(errors="replace")
+            told = masked(line)  # who reads along may quote it to people
             if sink is None:
                 kept.append(line)
             else:
-                sink.write(masked(line))
+                sink.write(told)
                 sink.flush()
             if on_line is not None:
-                on_line(line.rstrip("\n"))
+                on_line(told.rstrip("\n"))
     return "".join(kept)
 
 

@@ -17,6 +17,8 @@ _PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/nvli
 _FACTS = ("version.json", "bin/nvcc.profile")
 """NVIDIA's list of what is installed, libraries and headers too; and nvcc's settings."""
 
+_DEVICE = "nvvm/libdevice/*"
+_READ = ("include/**/*", "lib64/*.a")
 _USUAL = "/usr/local/cuda"
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 
@@ -35,9 +37,20 @@ def installed_cuda() -> Path:
 
 
 def digest_of(cuda: Path) -> str:
-    """A digest of the programs that make code, and of the list of all that is installed with them."""
-    files = [cuda / name for name in (*_PROGRAMS, *_FACTS)]
-    return key_of({str(path.relative_to(cuda)): sha256_of(path) for path in files if path.is_file()})
+    """A digest of the programs that make code, of the list of all that is installed with them, and of what they read.
+
+    Of headers and static libraries, thousands of files and gigabytes, size and time count: not all belong to a list,
+    and a package manager that replaces one gives it its own time.
+    """
+    files = [*(cuda / name for name in (*_PROGRAMS, *_FACTS)), *sorted(cuda.glob(_DEVICE))]
+    bytes_of = {str(path.relative_to(cuda)): sha256_of(path) for path in files if path.is_file()}
+    read = (path for pattern in _READ for path in sorted(cuda.glob(pattern)))
+    return key_of([bytes_of, [_state(path, cuda) for path in read if path.is_file()]])
+
+
+def _state(path: Path, cuda: Path) -> tuple[str, int, int]:
+    found = path.stat()
+    return str(path.relative_to(cuda)), found.st_size, found.st_mtime_ns
 
 
 def release_in(said: str) -> str:

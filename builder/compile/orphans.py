@@ -27,7 +27,7 @@ def end_orphans(root: Path, proc: Path = Path("/proc"), patience: float = 5.0) -
     Each is asked to end first, and killed after `patience` seconds. Processes of a living build, of another user
     or of another container are left alone.
     """
-    return _end([process for process, builder in _started(root, proc) if not (proc / builder).exists()], proc, patience)
+    return _end([process for process, builder in _started(root, proc) if not _runs(proc / builder)], proc, patience)
 
 
 def end_own(root: Path, builder: int, proc: Path = Path("/proc"), patience: float = 5.0) -> int:

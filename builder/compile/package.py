@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from builder.compile.record import build_record, vendored
 from builder.compile.shard import Share
 from builder.compile.shared import Shared
 from builder.compile.toolchain import Toolchain
+from builder.compile.zipwrite import FORM
 from builder.context import Context
 from builder.errors import CompileError, SourceError
 from builder.fetch import fetch
@@ -42,8 +44,13 @@ _BUILDER = Path(__file__).parents[1]
 _REACHING = (
     *("compile", "supply"),
     *("archive.py", "git.py", "manylinux.py", "run.py", "inspect/elf.py", "inspect/facts.py", "recipe/label.py"),
+    "supply/known.toml",
 )
-"""Our code, by folder or file, that reaches a wheel's bytes: its tag comes from the ELF reader and the levels."""
+"""Our code, by folder or file, that reaches a wheel's bytes: its tag comes from the ELF reader and the levels, its bill
+of materials from a table."""
+
+_PACKED: Final = (FORM, version("auditwheel"))
+"""Others' that do: how a wheel is packed, and the levels that its tag names."""
 
 
 def _code() -> dict[str, str]:
@@ -189,4 +196,4 @@ def _content(
     """A key of all that the wheel's bytes depend on, our own code that makes them included."""
     parts = [*vendored(recipe, package, trees), *(external.tree for external in externals)]
     tree, asked_for = trees[package.source or package.name].tree, asked(recipe, package)
-    return key_of([asked_for, tree, parts, toolchain, _versions(recipe, package), _RUNNING, __version__])
+    return key_of([asked_for, tree, parts, toolchain, _versions(recipe, package), _RUNNING, _PACKED, __version__])

@@ -19,6 +19,7 @@ from builder.recipe import load, locked
 
 ROOT = Path(__file__).parents[2]
 COMPILERS = Compilers(Path("cc"), Path("c++"), Path("strip"), "1", cross=False)
+READ = ("include/cub/cub.cuh", "nvvm/libdevice/libdevice.10.bc", "lib64/libcudart_static.a")
 PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc")
 
 
@@ -26,6 +27,9 @@ PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc")
 def cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is laid out as CUDA's is; its nvcc only tells its version."""
     home = tmp_path / "cuda"
+    for name in READ:
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(name)
     for program in PROGRAMS:
         (home / program).parent.mkdir(parents=True, exist_ok=True)
         (home / program).write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
@@ -43,7 +47,7 @@ def code_key(kind: Kind) -> str:
     return _code_key({}, kind, "aarch64")
 
 
-@pytest.mark.parametrize("changed", [*PROGRAMS, "version.json", "bin/nvcc.profile"])
+@pytest.mark.parametrize("changed", [*PROGRAMS, "version.json", "bin/nvcc.profile", *READ])
 @pytest.mark.parametrize("key", [full_key, code_key])
 def test_each_part_that_is_updated_in_place_makes_another_toolchain(
     cuda: Path, key: Callable[[Kind], str], changed: str

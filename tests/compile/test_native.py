@@ -84,6 +84,22 @@ def test_a_second_build_from_the_same_sources_calls_no_cmake_and_installs_the_sa
     assert second.door.skipped
 
 
+CACHING = """#!/bin/sh
+[ -f CMakeCache.txt ] && echo "with $(cat CMakeCache.txt)" >> {log} || echo without >> {log}
+case "$2" in cut) kill -9 $PPID $$ ;; bad) exit 1 ;; esac
+echo "$2" > CMakeCache.txt
+"""
+
+
+@pytest.mark.parametrize("end", ["cut", "bad"])
+def test_a_configure_that_did_not_end_well_is_begun_anew(tmp_path: Path, toolchain: Toolchain, end: str) -> None:
+    """What it generated is newer than what CMake knows of it, and would be taken for an earlier tree's."""
+    (toolchain.root / "bin/cmake").write_text(CACHING.format(log=tmp_path / "calls"))
+    build = Upstream(tmp_path, toolchain)
+    assert [build.cmake("/src", word) == 0 for word in ("-DA=1", "-DA=2", end, "-DA=3", "-DA=4")] == [1, 1, 0, 1, 1]
+    assert build.asked() == ["without", "with", "with", "without", "with"]
+
+
 def test_other_arguments_configure_and_compile_anew(tmp_path: Path, toolchain: Toolchain) -> None:
     first = Upstream(tmp_path, toolchain)
     first.all("-DA=1")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder.compile.orphans import end_orphans, end_own, socket_of
+from tests.soon import soon
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
@@ -53,6 +54,16 @@ def test_a_child_of_a_living_build_or_of_another_root_is_left_alone(tmp_path: Pa
         assert end_orphans(tmp_path) == 0
         assert living.poll() is None
         assert elsewhere.poll() is None
+
+
+def test_a_builder_that_nobody_has_taken_notice_of_is_dead(tmp_path: Path) -> None:
+    """In a container whose first process waits for no child it stays listed for ever."""
+    zombie = subprocess.Popen([sys.executable, "-c", ""])
+    assert soon(lambda: ") Z " in Path(f"/proc/{zombie.pid}/stat").read_text())
+    with left_running(socket_of(tmp_path, zombie.pid), DEAF.replace("SIG_IGN", "SIG_DFL")) as child:
+        assert end_orphans(tmp_path) == 1
+        assert child.wait(5) < 0
+    zombie.wait()
 
 
 def test_a_build_ends_what_itself_left_running_and_nothing_else(tmp_path: Path) -> None:

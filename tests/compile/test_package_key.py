@@ -52,6 +52,7 @@ def test_our_own_code_that_reaches_a_wheel_is_in_its_key() -> None:
     keyed = set(_code())
     assert {name for name in files if (ROOT / "builder" / name).is_file()} <= keyed
     assert {"compile/tags.py", "compile/facade/cmake_door.py", "supply/sbom.py", "recipe/label.py"} <= keyed
+    assert "supply/known.toml" in keyed
 
 
 def test_code_that_is_edited_while_a_build_runs_is_not_what_made_its_wheels(

@@ -38,6 +38,30 @@ def test_new_files_options_and_settings_change_the_key(root: Path, monkeypatch: 
     assert len(set(keys)) == 4
 
 
+def test_a_recipe_by_its_path_and_what_it_may_extend_change_the_key(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options, keys = OPTIONS | {"recipe": "./my.toml"}, list[str]()
+    for name in ("my.toml", "base.toml"):
+        (tmp_path / name).write_text(name)
+        keys.append(resume.fingerprint(root, options))
+    (tmp_path / "my.toml").write_text("edited")
+    assert len({*keys, resume.fingerprint(root, options)}) == 3
+
+
+def test_a_compiler_that_is_updated_in_place_changes_the_key(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    keys = [resume.fingerprint(root, OPTIONS)]
+    for text in ("12.2.0", "12.3.0"):
+        (tmp_path / "aarch64-linux-gnu-g++").write_text(text)
+        (tmp_path / "aarch64-linux-gnu-g++").chmod(0o755)
+        keys.append(resume.fingerprint(root, OPTIONS))
+    assert len(set(keys)) == 3
+
+
 def test_compiled_python_and_the_order_of_options_do_not(root: Path) -> None:
     before = resume.fingerprint(root, OPTIONS)
     (root / "recipes" / "__pycache__").mkdir()

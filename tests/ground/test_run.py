@@ -112,12 +112,21 @@ def test_the_log_has_commands_and_output_masked_in_order(tmp_path: Path) -> None
     with pytest.raises(RunError) as told:
         run([sys.executable, "-c", "print('bad'); raise SystemExit(1)"], log=log)
     assert done.output == ""
-    assert lines == ["one token=s3cret", "zwei ä"]
+    assert lines == ["one token=***", "zwei ä"]
     text = log.read_text(encoding="utf-8")
     assert "s3cret" not in text
     assert [line for line in text.splitlines() if not line.startswith("$ ")] == ["one token=***", "zwei ä", "bad"]
     assert text.count(f"$ {sys.executable} -c ") == 2
     assert told.value.remedy == f"the full log is {log}"
+
+
+@pytest.mark.parametrize("after", [0, 1480, 1485, 1490, 1495])
+def test_a_login_is_masked_wherever_the_end_of_the_output_begins(after: int) -> None:
+    code = f"print('redis://someone:s3cret@cache:6379' + '.' * {after}); raise SystemExit(1)"
+    with pytest.raises(RunError) as told:
+        run([sys.executable, "-c", code])
+    assert "s3cret" not in told.value.expected
+    assert "cret@" not in told.value.expected
 
 
 def test_bytes_that_are_no_text_do_not_stop_it(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ JSON file: {"cmake": the real one, "state": a folder to leave word in, "kept": a
 of arguments that change nothing], "share": true when only objects are wanted}.
 
 - Configure: the arguments are written down. When they are those that the kept parts were made with, nothing runs.
+  One that was cut short is begun anew: upstream's scripts may have generated sources for it that CMake, which writes
+  what it knows at its end, would take for those of the time before.
 - Build: where only a share of the objects is wanted, it is not for us to choose: we leave word of the folder and the
   targets, and end with 75.
 - Install: the real one installs into a folder of the state first, which is what may be kept afterwards; kept
@@ -20,6 +22,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
+
+BEGUN = ".configure-begun"
+"""In the build folder while CMake configures there, and after it was cut short or failed."""
 
 LEFT = 75
 """The exit code of a build that was left to the caller."""
@@ -57,7 +62,14 @@ def _configure(argv: list[str], door: dict[str, Any]) -> int:
         (Path(door["state"]) / "skipped").touch()
         print("-- Compiled before from the same sources with the same arguments: kept", flush=True)
         return 0
-    _real(door, argv)
+    begun = Path(BEGUN)
+    if begun.exists():
+        Path("CMakeCache.txt").unlink(missing_ok=True)
+    begun.touch()
+    code = subprocess.run([door["cmake"], *argv], check=False).returncode
+    if code == 0:
+        begun.unlink()
+    return code if code >= 0 else 128 - code
 
 
 def _install(argv: list[str], door: dict[str, Any], *, skipped: bool) -> int:
