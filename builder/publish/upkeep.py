@@ -16,6 +16,7 @@ from builder.errors import PublishError, UsageError
 from builder.publish import pages
 from builder.publish.entry import IndexFile, Project, Retired
 from builder.publish.index import change_project, html_of, list_projects, read_project, stamp, standing
+from builder.publish.keep import pinned, superfluous
 from builder.publish.locks import kept_digests, locked_digests
 from builder.publish.shelf import Item, Shelf
 
@@ -114,33 +115,25 @@ def gc(
     grace: timedelta = GRACE,
     now: datetime | None = None,
 ) -> Collected:
-    """Keep the `keep` newest versions on offer of each project, and all that the index's own locks and `locks` name.
+    """Keep the `keep` newest releases on offer of each project, and all that the index's own locks and `locks` name.
 
-    Yanked files that are newer than the oldest of these stay too. Other files leave the pages now; their bytes, and
-    leftovers of killed publishers, go once they have been unlinked for `grace`. A file name
-    stays bound to its first bytes even then. Raises UsageError for keep < 1, PublishError for a lock without digests.
+    What came last is newest. Yanked files that came after the oldest of these stay too, and every version that a wheel
+    that stays pins with `==`: what is left can be installed. Other files leave the pages now; their bytes, and
+    leftovers of killed publishers, go once they have been unlinked for `grace`. A file name stays bound to its first
+    bytes even then. Raises UsageError for keep < 1, PublishError for a lock without digests.
     """
     if keep < 1:
         raise UsageError(f"keep={keep} would empty the index", expected="keep=1 or more")
-    (shelf, names), moment = standing(index), now or datetime.now(UTC)
+    (shelf, projects), moment = _projects(index), now or datetime.now(UTC)
     locked = locked_digests(locks)  # before anything changes, for one of them may be of no use
-    retired = [gone for name in names for gone in _retire(shelf, name, keep, locked, stamp(moment))]
+    stays = pinned(shelf, projects, keep, locked | kept_digests(shelf))
+    retired = [gone for each in projects for gone in _retire(shelf, each.name, keep, stays, stamp(moment))]
     places = ("files", "locks", "simple")
     items = sorted((item for place in places for item in shelf.items(place)), key=lambda item: item.key)
     # pages are read after the files were listed: a publisher that links one meanwhile is seen
     doomed = unlinked(items, _projects(shelf)[1], moment - grace)
     deleted = [item for item in doomed if shelf.delete(item)]
     return Collected(tuple(sorted(retired)), tuple(i.key for i in deleted), sum(i.size for i in deleted))
-
-
-def superfluous(project: Project, keep: int, locked: Collection[str]) -> list[IndexFile]:
-    """The files that are older than the `keep` newest versions on offer, and not locked.
-
-    What is newer stays although it is yanked: a rollback can be undone, and who had pinned it meanwhile can install it.
-    """
-    offered = {file.version for file in project.files if file.yanked is None}
-    kept = sorted(offered or {file.version for file in project.files})[-keep:]
-    return [file for file in project.files if file.version < kept[0] and file.sha256 not in locked]
 
 
 def unlinked(items: Iterable[Item], projects: Iterable[Project], before: datetime) -> list[Item]:

@@ -111,7 +111,7 @@ def test_publishing_what_was_rolled_back_does_not_sneak_it_in(index: Path, make_
     assert snapshot(index) == before
 
 
-def test_gc_keeps_the_newest_versions_and_the_bytes_for_a_while(index: Path) -> None:
+def test_gc_keeps_the_newest_releases_and_the_bytes_for_a_while(index: Path) -> None:
     now = START + 10 * DAY
     done = gc(index, keep=2, now=now)
     assert done.retired == (name_of("1.0"), name_of("2.0"))
@@ -207,9 +207,85 @@ def test_gc_leaves_what_a_rollback_took_back(index: Path, make_wheel: MakeWheel)
     assert gc(index, keep=1).retired == (name_of("4.0", project="cache"), name_of("3.0"), name_of("4.0"))
 
 
-def test_gc_of_a_project_of_which_all_is_yanked_keeps_the_newest(index: Path) -> None:
+def test_gc_leaves_a_project_of_which_all_is_yanked_until_newer_comes(index: Path, make_wheel: MakeWheel) -> None:
     rollback(index, to=START - DAY)
-    assert gc(index, keep=2).retired == (name_of("1.0"), name_of("2.0"))
+    assert gc(index, keep=2).retired == ()
+    for n, retired in ((5, ()), (6, tuple(map(name_of, ("1.0", "2.0", "3.0", "4.0"))))):
+        publish([make_wheel(version=f"{n}.0")], index, now=START + n * DAY)
+        assert gc(index, keep=2).retired == retired
+
+
+def test_gc_leaves_a_rolled_back_release_until_enough_newer_are_on_offer(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    """It has the smallest version there is, and a yanked one after it counts for nothing."""
+    index = tmp_path / "index"
+    publish([make_wheel(version="1.0+a.pffffffff")], index, now=START)
+    publish([make_wheel(version="1.0+a.p00000000")], index, now=START + DAY)
+    rollback(index)
+    publish([make_wheel(version="1.0+a.p11111111")], index, now=START + 2 * DAY)
+    yank(index, [name_of("1.0+a.p11111111")])
+    publish([make_wheel(version="1.0+a.p22222222")], index, now=START + 3 * DAY)
+    assert gc(index, keep=2).retired == ()
+    publish([make_wheel(version="1.0+a.p33333333")], index, now=START + 4 * DAY)
+    assert gc(index, keep=2).retired == tuple(map(name_of, ("1.0+a.p00000000", "1.0+a.p11111111", "1.0+a.pffffffff")))
+
+
+VLLM_A, VLLM_B, VLLM_C = (f"0.20.0+aeon7.1.p{digest}" for digest in ("8f707f79", "2b000000", "1c000000"))
+KERNELS_A, KERNELS_B = (f"0.6.8+aeon7.1.p{digest}" for digest in ("1380a8fd", "9c000000"))
+
+
+@pytest.fixture
+def siblings(tmp_path: Path, make_wheel: MakeWheel) -> Path:
+    """Two releases in which patches changed and the revision did not: the digests order them the other way round."""
+    for day, (vllm, kernels) in enumerate(((VLLM_A, KERNELS_A), (VLLM_B, KERNELS_B))):
+        wheels = [make_wheel("vllm", vllm, requires=[f"spark-kernels=={kernels}"]), make_wheel(version=kernels)]
+        publish(wheels, tmp_path / "index", now=START + day * DAY)
+    return tmp_path / "index"
+
+
+def pair(vllm: str, kernels: str) -> set[str]:
+    return {name_of(vllm, project="vllm"), name_of(kernels)}
+
+
+def test_gc_keeps_the_release_that_came_last_whole(siblings: Path) -> None:
+    assert set(gc(siblings, keep=1).retired) == pair(VLLM_A, KERNELS_A)
+    assert set(listed(siblings)) == set(listed_json(siblings)) == pair(VLLM_B, KERNELS_B)
+
+
+def test_gc_keeps_the_two_releases_that_came_last_whole(siblings: Path, make_wheel: MakeWheel) -> None:
+    before = set(listed(siblings))
+    assert gc(siblings, keep=2).retired == ()
+    assert set(listed(siblings)) == before == pair(VLLM_A, KERNELS_A) | pair(VLLM_B, KERNELS_B)
+    wheels = [make_wheel("vllm", VLLM_C, requires=["spark-kernels==0.6.8+c"]), make_wheel(version="0.6.8+c")]
+    publish(wheels, siblings, now=START + 2 * DAY)
+    assert set(gc(siblings, keep=2).retired) == pair(VLLM_A, KERNELS_A)
+
+
+@pytest.mark.parametrize("pin", [f"spark-kernels=={KERNELS_A}", f'spark-kernels=={KERNELS_A}; extra == "fast"'])
+def test_gc_keeps_what_a_wheel_that_stays_pins(siblings: Path, make_wheel: MakeWheel, pin: str) -> None:
+    """A patch of the kernels was taken out again: the new vLLM came with kernels that are not the newest."""
+    again = [make_wheel("vllm", VLLM_C, requires=[pin, "torch==2.11.0"]), make_wheel(version=KERNELS_A)]
+    assert publish(again, siblings, now=START + 2 * DAY).unchanged == (name_of(KERNELS_A),)
+    assert set(gc(siblings, keep=1).retired) == {name_of(version, project="vllm") for version in (VLLM_A, VLLM_B)}
+    assert set(listed(siblings)) == pair(VLLM_C, KERNELS_A) | {name_of(KERNELS_B)}
+
+
+def test_gc_keeps_no_more_than_one_version_for_a_pin_that_many_fit(siblings: Path, make_wheel: MakeWheel) -> None:
+    publish([make_wheel("vllm", VLLM_C, requires=["spark-kernels==0.6.8"])], siblings, now=START + 2 * DAY)
+    gc(siblings, keep=1)
+    assert set(listed(siblings)) == pair(VLLM_C, KERNELS_B)
+
+
+def test_gc_keeps_what_is_pinned_by_what_a_lock_names(siblings: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "uv.lock"
+    lock.write_text(listed(siblings)[name_of(VLLM_A, project="vllm")])
+    assert gc(siblings, keep=1, locks=[lock]).retired == ()
+
+
+def test_gc_keeps_a_version_whole_whose_platforms_came_one_by_one(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    index = tmp_path / "index"
+    for day, (version, tag) in enumerate((("1.0", AARCH64), ("2.0", AARCH64), ("2.0", X86_64))):
+        publish([make_wheel(version=version, tag=tag)], index, now=START + day * DAY)
+    assert gc(index, keep=1).retired == (name_of("1.0"),)
 
 
 def test_rollback_takes_back_what_came_last_though_a_clock_was_ahead(tmp_path: Path, make_wheel: MakeWheel) -> None:
