@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from builder.errors import RunError, ToolchainError, UsageError
-from builder.run import Runner
+from builder.run import Completed, Runner
 from builder.verify.image.places import EPOCH
 
 NAMES: Final = ("docker", "podman", "buildah")
@@ -19,6 +19,8 @@ _PROBES: Final = {
     "podman": (("podman", "--version"),),
     "buildah": (("buildah", "--version"),),
 }
+_BUILDER: Final = ("docker", "buildx", "inspect")
+_STORE: Final = ("docker", "info", "-f", "{{.DriverStatus}}")
 TAG: Final = "spark-wheels-image"
 
 
@@ -35,16 +37,41 @@ class Job:
 
 
 def find_tool(run: Runner, wanted: str = "") -> str:
-    """The first that answers; a docker without an engine does not.
+    """The first that answers and can write a layout; a docker without an engine does not answer.
 
     Raises UsageError for an unknown name, ToolchainError when none is there.
     """
     if wanted and wanted not in NAMES:
         raise UsageError(f"tool={wanted} is unknown", expected=" or ".join(f"tool={name}" for name in NAMES))
+    answering: list[str] = []
     for name in (wanted,) if wanted else NAMES:
         if all(_answers(run, probe) for probe in _PROBES[name]):
-            return name
-    raise ToolchainError(
+            if name != "docker" or _docker_writes_layouts(run):
+                return name
+            answering.append(name)
+    raise _docker_is_bound() if answering else _no_tool(wanted)
+
+
+def _docker_writes_layouts(run: Runner) -> bool:
+    """An engine's own builder writes into its store alone, unless that is containerd's; any other builder can.
+
+    It is asked before a build, for the refusal would come after gigabytes have been staged.
+    """
+    lines = (line.partition(":") for line in _said(run, _BUILDER).splitlines())
+    driver = next((value.strip() for name, _, value in lines if name.strip() == "Driver"), "")
+    return driver not in {"", "docker"} or "io.containerd.snapshotter" in _said(run, _STORE)
+
+
+def _docker_is_bound() -> ToolchainError:
+    return ToolchainError(
+        "docker is here, but its builder cannot write an OCI layout (driver docker, classic image store)",
+        expected="a builder with another driver, or an engine with containerd's image store",
+        remedy="docker buildx create --use; or apt-get install buildah",
+    )
+
+
+def _no_tool(wanted: str) -> ToolchainError:
+    return ToolchainError(
         f"{wanted or 'no tool that builds images'} is not here, or its engine does not run",
         expected="docker with buildx, podman, or buildah",
         remedy="apt-get install buildah",
@@ -97,7 +124,18 @@ def _storage(job: Job) -> Sequence[str]:
 
 
 def _answers(run: Runner, argv: Sequence[str]) -> bool:
+    done = _tried(run, argv)
+    return done is not None and done.returncode == 0
+
+
+def _said(run: Runner, argv: Sequence[str]) -> str:
+    """What a command says that ends well; nothing from another."""
+    done = _tried(run, argv)
+    return done.output if done is not None and done.returncode == 0 else ""
+
+
+def _tried(run: Runner, argv: Sequence[str]) -> Completed | None:
     try:
-        return run(argv, check=False).returncode == 0
+        return run(argv, check=False)
     except RunError:
-        return False
+        return None

@@ -126,15 +126,22 @@ def test_the_lock_of_the_repository_fits_its_recipe() -> None:
 class Door:
     """A Runner that has some programs and keeps what it was told."""
 
-    def __init__(self, *there: str, engine: bool = True) -> None:
+    def __init__(
+        self, *there: str, engine: bool = True, driver: str = "docker-container", store: str = "overlay2"
+    ) -> None:
         self.there, self.engine, self.told = there, engine, list[tuple[str, ...]]()
+        self.said = {
+            "buildx inspect": f"Name:          some\nDriver:        {driver}\n\nNodes:\nDriver Options: a\n",
+            "info -f {{.DriverStatus}}": f"[[driver-type {store}]]\n",
+        }
 
     def __call__(self, argv: Sequence[str | Path], **_: object) -> Completed:
         words = tuple(map(str, argv))
         self.told.append(words)
         if words[0] not in self.there:
             raise RunError(f"{words[0]} cannot be started")
-        return Completed(words, 1 if words[:2] == ("docker", "info") and not self.engine else 0, "")
+        bad = words[:2] == ("docker", "info") and not self.engine
+        return Completed(words, int(bad), self.said.get(" ".join(words[1:]), ""))
 
 
 def test_the_first_tool_that_answers_is_taken() -> None:
@@ -142,6 +149,22 @@ def test_the_first_tool_that_answers_is_taken() -> None:
     assert find_tool(Door(*NAMES, engine=False)) == "podman"
     assert find_tool(Door("buildah")) == "buildah"
     assert find_tool(Door(*NAMES), "buildah") == "buildah"
+
+
+def test_a_docker_that_cannot_write_a_layout_gives_way() -> None:
+    """As it is installed: the engine's own builder, and the classic image store."""
+    assert find_tool(Door("docker", "buildah", driver="docker")) == "buildah"
+    assert find_tool(Door(*NAMES, driver="docker")) == "podman"
+    assert find_tool(Door(*NAMES, driver="docker", store="io.containerd.snapshotter.v1")) == "docker"
+
+
+@pytest.mark.parametrize(("there", "wanted"), [(("docker",), ""), (NAMES, "docker")])
+@pytest.mark.parametrize("driver", ["docker", ""])
+def test_a_docker_that_cannot_write_a_layout_is_refused_alone(there: Sequence[str], wanted: str, driver: str) -> None:
+    door = Door(*there, driver=driver)
+    with pytest.raises(ToolchainError, match="docker buildx create --use"):
+        find_tool(door, wanted)
+    assert all("build" not in words for words in door.told), "asked, and nothing begun"
 
 
 def test_no_tool_at_all_names_the_command_that_brings_one() -> None:
