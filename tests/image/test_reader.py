@@ -383,6 +383,32 @@ def test_a_config_of_another_shape_is_refused(tmp_path: Path, wrong: dict[str, o
         inspect_image(f"oci:{tmp_path}")
 
 
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [("manifest", "Layers"), ("run", "user"), ("run", "env"), ("config", "rootFS"), ("config", "Config"),
+     ("index", "MediaType"), ("saved", "layers")],
+)  # fmt: skip
+def test_a_field_that_runtimes_read_by_another_case_is_refused(tmp_path: Path, where: str, key: str) -> None:
+    """Go takes `Layers` for `layers`, and the last of both; Python takes the exact one."""
+    with pytest.raises(InspectError, match=r"but for its case|is read as"):
+        inspect_image(spoilt(tmp_path, where, {key: []}, layer_tar({"a": Node(b"x")})))
+
+
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    write_layout(tmp_path, Picture([layer_tar({})]))
+    index = tmp_path / "index.json"
+    index.write_bytes(index.read_bytes().replace(b'{"manifests"', b'{"manifests": [], "manifests"'))
+    with pytest.raises(InspectError, match="a key comes twice"):
+        inspect_image(f"oci:{tmp_path}")
+
+
+def test_labels_and_annotations_have_any_keys(tmp_path: Path) -> None:
+    free = {"env": "1", "Env": "2", "layers": "3", "Layers": "4"}
+    write_layout(tmp_path, Picture([layer_tar({})], {"Labels": free}, annotations=free))
+    facts = inspect_image(f"oci:{tmp_path}")
+    assert (facts.labels, facts.annotations) == (free, free)
+
+
 def test_damage_anywhere_is_an_inspect_error_and_nothing_else(tmp_path: Path) -> None:
     nodes = {"a": FOLDER, "a/b": Node(b"text" * 50), "c": link("a"), "d": Node(kind=tarfile.LNKTYPE, target="a/b")}
     write_docker_archive(tmp_path / "good.tar", Picture([layer_tar(nodes), layer_tar({"a/.wh.b": Node()})]))

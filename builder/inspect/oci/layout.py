@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 from builder.errors import InspectError
 from builder.inspect.oci.media import INDEXES, MANIFESTS, REF_NAME
+from builder.inspect.oci.strict import CONFIG_FIELDS, MANIFEST_FIELDS, SAVED_FIELDS, read_json
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SMALL = 16 << 20
@@ -114,7 +114,7 @@ def _oci_image(layout: Layout, tag: str, platform: str) -> Found:
     return Found(
         digest=blob.digest,
         config_digest=config.digest,
-        config=_json(layout.read(config), config.digest),
+        config=_json(layout.read(config), config.digest, CONFIG_FIELDS),
         annotations=_strings(manifest.get("annotations")),
         layers=tuple(_blob(entry, blob.digest) for entry in _list(manifest, "layers", blob.digest)),
     )
@@ -156,21 +156,22 @@ def _docker_image(layout: Layout) -> Found:
     """`docker save`: manifest.json names the config and the layers; the config's diff_ids prove the layers."""
     place = str(layout.place)
     with layout.open("manifest.json") as stream:
-        listed = json.loads(stream.read(_SMALL))
+        listed = read_json(stream.read(_SMALL), SAVED_FIELDS)
     if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
         raise damaged("manifest.json does not list exactly one image", place)
     named = str(listed[0].get("Config"))
     with layout.open(named) as stream:
         data = stream.read(_SMALL)
     layers = tuple(Blob(str(name), -1) for name in _list(listed[0], "Layers", place))
-    return Found("", f"sha256:{hashlib.sha256(data).hexdigest()}", _json(data, named), {}, layers)
+    config = _json(data, named, CONFIG_FIELDS)
+    return Found("", f"sha256:{hashlib.sha256(data).hexdigest()}", config, {}, layers)
 
 
-def _json(data: bytes, where: str) -> Mapping[str, Any]:
+def _json(data: bytes, where: str, fields: Iterable[str] = MANIFEST_FIELDS) -> Mapping[str, Any]:
     try:
-        value = json.loads(data)
+        value = read_json(data, fields)
     except (ValueError, RecursionError) as error:
-        raise damaged(f"it is no JSON ({error})", where) from error
+        raise damaged(f"it is no JSON that all read alike ({error})", where) from error
     if not isinstance(value, dict):
         raise damaged("it is no JSON object", where)
     return value
