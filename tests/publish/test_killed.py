@@ -123,7 +123,8 @@ def _kill_soon(index: Path, wheels: list[Path], seconds: float) -> bool:
 @pytest.mark.parametrize("effects", range(8))
 def test_death_in_the_middle_of_gc(tmp_path: Path, make_wheel: MakeWheel, effects: int) -> None:
     index, far = tmp_path / "index", datetime.now(UTC) + timedelta(days=9)
-    publish([make_wheel(name, version) for name in ("a", "b") for version in ("1.0", "2.0")], index)
+    for version in ("1.0", "2.0"):
+        publish([make_wheel(name, version) for name in ("a", "b")], index)
     gc(index, keep=2)
     (index / "files/orphan").write_bytes(b"left by a killed publisher")
     with suppress(Killed):
