@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from builder.context import Context
-from builder.errors import RecipeError, UsageError
+from builder.errors import InspectError, RecipeError, UsageError
 from builder.inspect.oci import ContainerFacts
 from builder.verify import run_verb
 from builder.verify.image import Installed, Wanted, image_findings, installed_of, pinned, search_path
@@ -66,6 +67,26 @@ def test_a_libcuda_where_the_loader_looks(image: Inspect, files: Mapping[str, No
 def test_settings_of_the_loader_that_are_not_read(image: Inspect) -> None:
     files = {"etc/ld.so.conf": Node(b"include /opt/x/*\n"), "opt/x/paths": Node(b"/opt/stubs\n")}
     assert rules(image(files)) == {"image-libcuda"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("ld.so.preload", "image-preload"), ("ld.so.conf", "image-libcuda"), ("ld.so.cache", "image-libcuda")],
+)
+def test_settings_of_the_loader_behind_a_link(image: Inspect, name: str, rule: str) -> None:
+    assert rule in rules(image({f"etc/{name}": link("/opt/x"), "opt/x": Node(b"/evil\n")}))
+
+
+def test_a_cache_behind_a_link_is_read(image: Inspect) -> None:
+    cache = Node(b"glibc-ld.so.cache1.1\0libcuda.so.1\0/opt/stubs/libcuda.so.1\0")
+    facts = image({"etc/ld.so.cache": link("cache.conf"), "etc/cache.conf": cache})
+    (finding,) = image_findings(facts, Wanted())
+    assert finding.where == "/opt/stubs/libcuda.so.1"
+
+
+def test_a_semicolon_parts_folders_too(image: Inspect) -> None:
+    facts = image(config={"Env": ["LD_LIBRARY_PATH=/first;/second", "TRITON_PTXAS_PATH=/opt/spark/bin/ptxas"]})
+    assert list(search_path(facts))[:2] == ["/first", "/second"]
 
 
 def test_a_libcuda_on_the_variable_path(image: Inspect) -> None:
@@ -200,8 +221,6 @@ def test_the_search_path_in_its_order(image: Inspect) -> None:
 
 def installed(tmp_path: Path) -> tuple[dict[str, Node], Installed]:
     """A wheel's files as an installer leaves them."""
-    import zipfile
-
     path = build_wheel(tmp_path, "demo", "1.0", AARCH64, payload=b"kernels", requires_python=">=3.9")
     wheel = installed_of(path)
     with zipfile.ZipFile(path) as archive:
@@ -240,6 +259,15 @@ def test_a_file_that_is_gone_one_that_nobody_owns_and_a_wheel_that_is_not_there(
     assert rules(image(gone), Wanted(wheels=(wheel,))) == {"image-record", "image-wheel"}
     assert rules(image({**nodes, f"{SITE}/extra.py": Node(b"")})) == {"image-stray"}
     assert rules(image(), Wanted(wheels=(wheel,))) == {"image-wheel"}
+
+
+def test_a_record_that_is_no_table(image: Inspect, tmp_path: Path) -> None:
+    assert "image-record" in rules(image({f"{SITE}/x-1.dist-info/RECORD": Node(b"a\rb,,\n")}))
+    bad = tmp_path / "bad-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(bad, "w") as archive:
+        archive.writestr("bad-1.0.dist-info/RECORD", "a\rb,,\n")
+    with pytest.raises(InspectError, match="no readable RECORD"):
+        installed_of(bad)
 
 
 # -- the verb -----------------------------------------------------------------------------------

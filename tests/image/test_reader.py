@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from builder.errors import InspectError
 from builder.inspect.oci import Entry, Root, image_json, image_text, inspect_image, is_reference, layers
+from tests.image import layouts
 from tests.image.layouts import (
     CONFIG,
     FOLDER,
@@ -407,6 +408,38 @@ def test_labels_and_annotations_have_any_keys(tmp_path: Path) -> None:
     write_layout(tmp_path, Picture([layer_tar({})], {"Labels": free}, annotations=free))
     facts = inspect_image(f"oci:{tmp_path}")
     assert (facts.labels, facts.annotations) == (free, free)
+
+
+HARD = Node(kind=tarfile.LNKTYPE, target="p/a")
+SMALL, LARGE = Node(b"/a\n"), Node(b"#" * ((16 << 20) + 1))
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [[("p/b", HARD), ("p/b", Node(b"y"))], [("p/b", Node(b"y")), ("p/b", HARD)],
+     [("etc/ld.so.conf", SMALL), ("etc/ld.so.conf", LARGE)]],
+    ids=["link then file", "file then link", "a larger one"],
+)  # fmt: skip
+def test_a_path_that_comes_twice_in_a_layer_is_refused(tmp_path: Path, twice: list[tuple[str, Node]]) -> None:
+    with pytest.raises(InspectError, match=r"a layer holds '.*' twice"):
+        merged(tmp_path, layer_tar([("p", FOLDER), ("p", FOLDER), ("p/a", Node(b"x")), *twice]))
+
+
+def test_a_kept_text_gives_way_to_a_link_to_one_that_is_not(tmp_path: Path) -> None:
+    low = layer_tar({"etc/ld.so.preload": Node(b""), "opt/x": Node(b"/evil.so")})
+    high = layer_tar({"etc/ld.so.preload": Node(kind=tarfile.LNKTYPE, target="opt/x")})
+    assert merged(tmp_path, low, high).text("etc/ld.so.preload") is None
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b + b"behind it", lambda b: b[:-8] + bytes(4) + b[-4:]])
+def test_bytes_behind_a_layer_and_a_wrong_sum_are_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[bytes], bytes]
+) -> None:
+    good = layouts.packed
+    monkeypatch.setattr(layouts, "packed", lambda plain, how: spoil(good(plain, how)))
+    write_layout(tmp_path, Picture([layer_tar({"a": Node(b"x")})]))
+    with pytest.raises(InspectError, match="cannot be read"):
+        inspect_image(f"oci:{tmp_path}")
 
 
 def test_damage_anywhere_is_an_inspect_error_and_nothing_else(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,10 @@ from builder.model import LockedBase
 OCI: Final = "oci:"
 DOCKER: Final = "docker-archive:"
 REMOTE: Final = "docker://"
-_DAMAGE = (tarfile.TarError, zstandard.ZstdError, KeyError, EOFError, ArithmeticError, ValueError, RecursionError)
+_DAMAGE = (
+    *(tarfile.TarError, zlib.error, zstandard.ZstdError),
+    *(KeyError, EOFError, ArithmeticError, ValueError, RecursionError),
+)
 
 
 def is_reference(word: str) -> bool:

@@ -79,6 +79,7 @@ class _Layer:
     paths: list[tuple[str, Entry]] = field(default_factory=list)
     hard: dict[str, str] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
+    folders: dict[str, bool] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
 
@@ -273,6 +274,7 @@ def _read(plain: _Stream, where: str, number: int, merged: Merged) -> _Layer:
             path = _inside(member.name, where)
             merged.admit(member.size if _is_kept(member, path) else 0, where)
             if path:
+                _refuse_again(layer, path, where, folder=member.isdir())
                 _note(layer, tar, member, path, number)
             source.next()
         if not source.ended:
@@ -289,6 +291,13 @@ def _refuse_unclear(member: tarfile.TarInfo, everywhere: Mapping[str, str], wher
         raise damaged(f"{member.name!r} is a sparse file, whose size is only said", where)
     if any(said.get(key) == "" for key in _NAMING):
         raise damaged(f"{member.name!r} has an empty header extension, which runtimes pass over", where)
+
+
+def _refuse_again(layer: _Layer, path: str, where: str, *, folder: bool) -> None:
+    """Runtimes unpack in order, so that the last of a name wins; none but folders need come again."""
+    if path in layer.folders and not (folder and layer.folders[path]):
+        raise damaged(f"a layer holds {path!r} twice", where)
+    layer.folders[path] = folder
 
 
 def _is_kept(member: tarfile.TarInfo, path: str) -> bool:
@@ -363,7 +372,9 @@ def _join(merged: Merged, path: str, linked: str, entry: Entry, where: str) -> N
         original = replace(original, mode=entry.mode, owner=entry.owner, layer=entry.layer, xattrs=xattrs)
         merged.entries[source] = original
     merged.entries[path] = replace(original, layer=entry.layer)
-    merged.texts |= {path: merged.texts[source]} if source in merged.texts else {}
+    text = merged.texts.get(source)
+    merged.texts.pop(path, None)
+    merged.texts |= {} if text is None else {path: text}
 
 
 def _take(merged: Merged, layer: _Layer) -> tuple[str, ...]:

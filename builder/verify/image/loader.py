@@ -30,7 +30,7 @@ def search_path(image: ContainerFacts) -> dict[str, str]:
     """Each folder where libraries are looked for → who says so, the first one first; paths as written."""
     triplet = _TRIPLETS.get(image.architecture, "")
     found: dict[str, str] = {}
-    for folder in image.env.get("LD_LIBRARY_PATH", "").split(":"):
+    for folder in re.split("[:;]", image.env.get("LD_LIBRARY_PATH", "")):
         if folder:
             found.setdefault(folder, "ENV LD_LIBRARY_PATH")
     for folder, file in _configured(image.root):
@@ -60,13 +60,22 @@ def _lines(root: Root, file: str, depth: int) -> Iterator[tuple[str, list[str]]]
 
 
 def _unread(root: Root) -> Iterator[Finding]:
-    """Included files that the reader has not kept: what they add to the path is not known."""
+    """Files that the reader has not kept: what they add to the path is not known."""
+    for file in ("etc/ld.so.conf", "etc/ld.so.cache"):
+        if _is_unknown(root, file):
+            message = "the loader reads it, and it is too large, or leads too far, to be read here"
+            yield Finding("image-libcuda", f"/{file}", message, "make it a plain file of its own")
     for file, words in _lines(root, "etc/ld.so.conf", 0):
         patterns = words[1:] if words[0] == "include" else []
         for path in (path for pattern in patterns for path in _included(root, file, pattern)):
             if root.text(path) is None:
                 message = f"/{file} includes it, and it is too large, or lies too far, to be read"
                 yield Finding("image-libcuda", f"/{path}", message, "keep the loader's settings in /etc/ld.so.conf.d")
+
+
+def _is_unknown(root: Root, file: str) -> bool:
+    """True when something is there of which no text was kept, as at the end of a link."""
+    return root.entry(file) is not None and root.text(file) is None
 
 
 def _included(root: Root, file: str, pattern: str) -> Iterator[str]:
@@ -104,12 +113,14 @@ def _libcudas(root: Root, folder: str) -> Iterator[str]:
 
 
 def _cached(root: Root) -> Iterator[str]:
-    cache = root.texts.get("etc/ld.so.cache", b"")
+    cache = root.texts.get(root.real("etc/ld.so.cache"), b"")
     yield from sorted({match.decode(errors="replace") for match in _CACHED.findall(cache)})
 
 
 def _preloads(image: ContainerFacts) -> Iterator[Finding]:
     listed = (image.root.text("etc/ld.so.preload") or "").strip()
+    if _is_unknown(image.root, "etc/ld.so.preload"):
+        listed = "a file that was not read"
     named = [(f"ENV {name}", image.env.get(name, "")) for name in _BRINGS]
     for where, value in (*named, ("etc/ld.so.preload", listed)):
         if value:
