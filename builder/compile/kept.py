@@ -40,7 +40,14 @@ def _link(place: Path, blob: Path) -> None:
     """Make `place` the blob by one rename: another build may make or read the same wheel at the same moment."""
     new = place.with_name(f".{os.getpid()}.{threading.get_ident()}")
     new.unlink(missing_ok=True)
-    new.hardlink_to(blob)
+    while not new.exists():
+        try:
+            new.hardlink_to(blob)
+        except (
+            FileNotFoundError
+        ):  # another build put the same bytes there just now: a file that is renamed over is gone
+            if not blob.exists():
+                raise
     new.replace(place)
     new.unlink(missing_ok=True)  # a rename onto another link of the same file does nothing
 

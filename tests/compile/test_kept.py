@@ -48,6 +48,21 @@ def test_one_that_a_power_cut_left_damaged_is_made_again(tmp_path: Path, left: b
     assert kept_wheel(store, "key") == kept
 
 
+def test_a_blob_that_is_put_again_while_it_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells of one that is renamed over at that moment as of one that is not there."""
+    store, link, failed = Store(tmp_path / "store"), Path.hardlink_to, list[str]()
+
+    def once_gone(self: Path, target: Path) -> None:
+        if not failed:
+            failed.append(str(target))
+            raise FileNotFoundError(target)
+        link(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", once_gone)
+    assert keep_wheel(store, "key", made(tmp_path / "scratch")) == kept_wheel(store, "key")
+    assert failed
+
+
 def test_two_builds_that_keep_the_same_wheel_at_once(tmp_path: Path) -> None:
     store, wheel = Store(tmp_path / "store"), made(tmp_path / "scratch")
     with ThreadPoolExecutor(8) as pool:
