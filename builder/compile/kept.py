@@ -45,7 +45,7 @@ def _link(place: Path, blob: Path) -> None:
             new.hardlink_to(blob)
         except (
             FileNotFoundError
-        ):  # another build put the same bytes there just now: a file that is renamed over is gone
+        ):  # another build put the same bytes there: what is renamed over is gone
             if not blob.exists():
                 raise
     new.replace(place)
