@@ -43,9 +43,7 @@ def _link(place: Path, blob: Path) -> None:
     while not new.exists():
         try:
             new.hardlink_to(blob)
-        except (
-            FileNotFoundError
-        ):  # another build put the same bytes there: what is renamed over is gone
+        except FileNotFoundError:  # another build put the same bytes there: what is renamed over is gone
             if not blob.exists():
                 raise
     new.replace(place)
