@@ -154,11 +154,13 @@ def hard(target: str) -> dict[str, Any]:
 
 
 def put(layer: str, path: str, data: bytes, mode: int = 0o644, **more: Any) -> Spoil:  # noqa: ANN401  of a TarInfo
-    """Add a member to a layer, or lay it over one that is there."""
+    """Add a member to a layer, in place of one that is there."""
 
     def spoil(layers: dict[str, bytes], _: dict[str, Any]) -> None:
-        stream = io.BytesIO(layers[layer])
-        with tarfile.open(fileobj=stream, mode="a", format=tarfile.PAX_FORMAT) as tar:
+        stream, given = io.BytesIO(), io.BytesIO(layers[layer])
+        with tarfile.open(fileobj=given) as old, tarfile.open(None, "w", stream, format=tarfile.PAX_FORMAT) as tar:
+            for member in (each for each in old if each.name != path):
+                tar.addfile(member, old.extractfile(member) if member.isreg() else None)
             info = tarfile.TarInfo(path)
             info.size, info.mode = len(data), mode
             for name, value in more.items():

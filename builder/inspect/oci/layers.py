@@ -6,16 +6,14 @@ import hashlib
 import io
 import re
 import tarfile
-import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import IO, Final, Protocol, cast
-
-import zstandard
+from typing import Final
 
 from builder.inspect.oci.facts import Entry, LayerFacts, Root, resolved
 from builder.inspect.oci.layout import Blob, Layout, damaged
+from builder.inspect.oci.streams import CHUNK, Stream, inflated
 
 MAX_BYTES: Final = 64 << 30
 """Unpacked bytes of one layer; the CUDA and torch layers together have 8 GB."""
@@ -26,7 +24,6 @@ MAX_MEMBERS: Final = 500_000
 MAX_KEPT: Final = 64 << 20
 """Bytes of all small files that are kept for rules to read; aeon7's RECORDs have 6 MB."""
 
-_CHUNK: Final = 1 << 20
 _KEPT_SIZE: Final = 16 << 20
 _MAX_HEADER: Final = 1 << 20
 _HEAD: Final = 20
@@ -43,10 +40,6 @@ _KEPT = re.compile(
     r"|var/lib/dpkg/status(?:\.d/[^/]+)?|.*\.dist-info/RECORD"
 )
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
-
-
-class _Stream(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
 
 
 @dataclass(slots=True)
@@ -89,7 +82,7 @@ def lay(merged: Merged, layout: Layout, blob: Blob, diff_id: str, number: int) -
     where = f"{layout.place} {blob.digest}"
     with layout.open(blob.digest) as stored:
         packed = _Counted(stored, where)
-        plain = _Counted(_inflated(packed, where), where)
+        plain = _Counted(inflated(packed, where), where)
         layer = _read(plain, where, number, merged)
         plain.drain()
         packed.drain()
@@ -109,12 +102,12 @@ def _prove(blob: Blob, packed: _Counted, plain: _Counted, diff_id: str, where: s
 class _Counted(io.RawIOBase):
     """A stream that is digested and counted as it is read."""
 
-    def __init__(self, inner: _Stream, where: str) -> None:
+    def __init__(self, inner: Stream, where: str) -> None:
         self._inner, self._where, self._hash = inner, where, hashlib.sha256()
         self.count = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        data = self._inner.read(size if 0 <= size <= _CHUNK else _CHUNK)
+        data = self._inner.read(size if 0 <= size <= CHUNK else CHUNK)
         self._hash.update(data)
         self.count += len(data)
         if self.count > MAX_BYTES:
@@ -122,72 +115,12 @@ class _Counted(io.RawIOBase):
         return data
 
     def drain(self) -> None:
-        while self.read(_CHUNK):
+        while self.read(CHUNK):
             pass
 
     @property
     def digest(self) -> str:
         return f"sha256:{self._hash.hexdigest()}"
-
-
-def _inflated(packed: _Stream, where: str) -> _Stream:
-    """By the first bytes, not by the media type: docker-archives do not say it, and some tools say it wrongly."""
-    head = packed.read(4)
-    pieces = _Joined(head, packed)
-    if head[:2] == b"\x1f\x8b":
-        return _Pieces(_gunzip(pieces, where))
-    if head == b"\x28\xb5\x2f\xfd":
-        reader = zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", pieces), read_across_frames=True)
-        return _Pieces(iter(lambda: reader.read(_CHUNK), b""))
-    return pieces
-
-
-class _Joined(io.RawIOBase):
-    """Bytes already read, then the rest."""
-
-    def __init__(self, head: bytes, rest: _Stream) -> None:
-        self._head, self._rest = head, rest
-
-    def read(self, size: int = -1, /) -> bytes:
-        if self._head:
-            data, self._head = self._head, b""
-            return data
-        return self._rest.read(size)
-
-
-class _Pieces(io.RawIOBase):
-    """An iterator of pieces as a stream; a read may give less than asked for, but never nothing before the end."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._left = pieces, b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b""
-            self._left = piece
-        count = len(self._left) if size < 0 else size
-        data, self._left = self._left[:count], self._left[count:]
-        return data
-
-
-def _gunzip(packed: _Stream, where: str) -> Iterator[bytes]:
-    """Members of a gzip stream, one after the other, in pieces of bounded size."""
-    machine = zlib.decompressobj(31)
-    left = b""
-    while True:
-        data = left or packed.read(_CHUNK)
-        if not data:
-            break
-        if machine.eof:
-            machine = zlib.decompressobj(31)
-        yield machine.decompress(data, _CHUNK)
-        left = machine.unconsumed_tail or machine.unused_data
-    while tail := machine.decompress(b"", _CHUNK):
-        yield tail
-    if not machine.eof:
-        raise damaged("its gzip stream ends early", where)
 
 
 class _Members(io.RawIOBase):
@@ -198,7 +131,7 @@ class _Members(io.RawIOBase):
     else than tarfile does are refused, and `ended` tells an end that all readers see from a header that stops one.
     """
 
-    def __init__(self, inner: _Stream, where: str) -> None:
+    def __init__(self, inner: Stream, where: str) -> None:
         self._inner, self._where = inner, where
         self._at = self._headers = 0
         self._extended: list[int] = []
@@ -237,7 +170,7 @@ class _Members(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0, /) -> int:
         if whence or offset < self._at:
             raise damaged("a member of a layer points backwards", self._where)
-        while self._at < offset and (data := self._inner.read(min(_CHUNK, offset - self._at))):
+        while self._at < offset and (data := self._inner.read(min(CHUNK, offset - self._at))):
             self._at += len(data)
         return self._at
 
@@ -264,7 +197,7 @@ def _unclear(block: bytes, before: Sequence[int]) -> str:
     return ""
 
 
-def _read(plain: _Stream, where: str, number: int, merged: Merged) -> _Layer:
+def _read(plain: Stream, where: str, number: int, merged: Merged) -> _Layer:
     layer, source = _Layer(), _Members(plain, where)
     with tarfile.open(fileobj=source, mode="r:") as tar:
         while (member := tar.next()) is not None:
@@ -336,7 +269,7 @@ def _file(layer: _Layer, tar: tarfile.TarFile, member: tarfile.TarInfo, path: st
     stream = tar.extractfile(member)
     digest, head, kept = hashlib.sha256(), b"", bytearray()
     keep = _is_kept(member, path)
-    while stream is not None and (data := stream.read(_CHUNK)):
+    while stream is not None and (data := stream.read(CHUNK)):
         digest.update(data)
         head = head or data[:_HEAD]
         if keep:
