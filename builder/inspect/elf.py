@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -166,27 +166,26 @@ def text_at(table: bytes, offset: int) -> str:
 
 def fatbin_sections(elf: Elf) -> Iterator[memoryview]:
     """The sections that hold fatbins, linked or relocatable. Raises InspectError when they overlap."""
-    left = len(elf.data)
-    for index in range(len(elf.sections)):
-        if elf.is_named(index, *_FATBIN_NAMES):
-            body = elf.body(index)
-            left -= len(body)
-            if left < 0:
-                raise _bad("its fatbin sections overlap", elf.where)
-            yield body
+    chosen = (index for index in range(len(elf.sections)) if elf.is_named(index, *_FATBIN_NAMES))
+    return _apart(elf, chosen, "its fatbin sections overlap")
 
 
 def data_sections(elf: Elf) -> Iterator[memoryview]:
     """A program's own data: no fatbin sections, no instructions, no debug facts. Raises InspectError on overlaps."""
     chosen = (elf.sections["type"] == _PROGBITS) & (elf.sections["flags"] & (_ALLOCATED | _EXECUTABLE) == _ALLOCATED)
+    own = (index for index in np.flatnonzero(chosen).tolist() if not elf.is_named(index, *_FATBIN_NAMES))
+    return _apart(elf, own, "its sections of data overlap")
+
+
+def _apart(elf: Elf, indexes: Iterable[int], overlap: str) -> Iterator[memoryview]:
+    """The sections' bytes, which are no more together than the file has: else a small file takes hours to read."""
     left = len(elf.data)
-    for index in np.flatnonzero(chosen).tolist():
-        if not elf.is_named(index, *_FATBIN_NAMES):
-            body = elf.body(index)
-            left -= len(body)
-            if left < 0:
-                raise _bad("its sections of data overlap", elf.where)
-            yield body
+    for index in indexes:
+        body = elf.body(index)
+        left -= len(body)
+        if left < 0:
+            raise _bad(overlap, elf.where)
+        yield body
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Literal
 
 from builder.errors import InspectError
@@ -147,7 +146,8 @@ def _images(entries: list[fatbin.Entry], asked: Asked, where: str) -> tuple[Imag
     own = [entry for entry, twin in zip(entries, twins, strict=True) if not twin]
     large_first = sorted(range(len(own)), key=lambda index: -own[index].plain)  # a room then grows but once
     read = asked.spread(lambda index: _image(own[index], where, asked.room), large_first)
-    found = iter([image for _, image in sorted(zip(large_first, read, strict=True), key=itemgetter(0))])
+    by_index = dict(zip(large_first, read, strict=True))
+    found = iter([by_index[index] for index in range(len(own))])
     images = [None if twin else next(found) for twin in twins]
     known = {(image.container, image.arch): image for image in images if image is not None and image.kind == "sass"}
     return tuple(image or _twin(entry, known) for entry, image in zip(entries, images, strict=True))
