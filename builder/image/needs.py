@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from builder.archive import dist_info_file
 from builder.errors import ArchiveError, RecipeError, WheelError
+from builder.verify.installer import environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +48,6 @@ def project_of(path: Path, filename: str = "") -> Project:
             remedy="fetch it again",
         ) from error
     return Project(name, version, requires, metadata.get("Requires-Python", ""))
-
-
-def environment(machine: str, python: str) -> dict[str, str]:
-    """Marker values of CPython on Linux."""
-    return {
-        "implementation_name": "cpython",
-        "implementation_version": f"{python}.0",
-        "os_name": "posix",
-        "platform_machine": machine,
-        "platform_python_implementation": "CPython",
-        "platform_release": "",
-        "platform_system": "Linux",
-        "platform_version": "",
-        "python_full_version": f"{python}.0",
-        "python_version": python,
-        "sys_platform": "linux",
-    }
 
 
 def unmet(roots: Sequence[Project], locked: Sequence[Project], machine: str, python: str) -> list[str]:

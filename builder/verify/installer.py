@@ -30,26 +30,25 @@ def in_force(line: str, python: str, machine: str) -> bool:
     """False for a requirement that is passed over there, as nobody asks for extras; and for a marker without sense."""
     marker = Requirement(line).marker
     try:
-        return marker is None or marker.evaluate(_environment(python, machine))
+        return marker is None or marker.evaluate(environment(machine, python) | {"extra": ""})
     except ValueError:
         return False
 
 
-def _environment(python: str, machine: str) -> dict[str, str]:
-    """All that a marker can ask of the target, so that nothing is asked of the machine at hand."""
+def environment(machine: str, python: str) -> dict[str, str]:
+    """All that a marker can ask of CPython on Linux but extras, so that nothing is asked of the machine at hand."""
     return {
         "implementation_name": "cpython",
         "implementation_version": f"{python}.0",
         "os_name": "posix",
         "platform_machine": machine,
         "platform_python_implementation": "CPython",
-        "platform_release": "0",
+        "platform_release": "",
         "platform_system": "Linux",
-        "platform_version": "0",
+        "platform_version": "",
         "python_full_version": f"{python}.0",
         "python_version": python,
         "sys_platform": "linux",
-        "extra": "",
     }
 
 
