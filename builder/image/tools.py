@@ -43,13 +43,13 @@ def find_tool(run: Runner, wanted: str = "") -> str:
     """
     if wanted and wanted not in NAMES:
         raise UsageError(f"tool={wanted} is unknown", expected=" or ".join(f"tool={name}" for name in NAMES))
-    answering: list[str] = []
+    bound = False
     for name in (wanted,) if wanted else NAMES:
         if all(_answers(run, probe) for probe in _PROBES[name]):
             if name != "docker" or _docker_writes_layouts(run):
                 return name
-            answering.append(name)
-    raise _docker_is_bound() if answering else _no_tool(wanted)
+            bound = True
+    raise _docker_is_bound() if bound else _no_tool(wanted)
 
 
 def _docker_writes_layouts(run: Runner) -> bool:

@@ -8,8 +8,11 @@ import io
 
 
 def record_lines(text: str) -> dict[str, tuple[str, str]]:
-    """RECORD's lines: path → (`sha256=…` or empty, size or empty). Raises csv.Error for what is none."""
-    rows = (row for row in csv.reader(io.StringIO(text)) if row)
+    """RECORD's lines: path → (`sha256=…` or empty, size or empty). Raises ValueError for what is none."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except csv.Error as error:  # which is no ValueError, as those of all other readers are
+        raise ValueError(str(error)) from error
     return {row[0]: (row[1] if len(row) > 1 else "", row[2] if len(row) > 2 else "") for row in rows}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -117,7 +116,7 @@ def _record(archive: Archive, by_name: dict[str, Member], path: str) -> Record:
     text = _small(archive, by_name, path).decode(errors="replace")
     try:
         said = record_lines(text)
-    except csv.Error as error:
+    except ValueError as error:
         raise InspectError(f"RECORD is no CSV ({error})", where=archive.where, expected="path,sha256=…,size") from error
     return Record({name: (_value(digest), _length(size)) for name, (digest, size) in said.items()}, path)
 

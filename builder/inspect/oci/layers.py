@@ -306,8 +306,9 @@ def _join(merged: Merged, path: str, linked: str, entry: Entry, where: str) -> N
         merged.entries[source] = original
     merged.entries[path] = replace(original, layer=entry.layer)
     text = merged.texts.get(source)
-    merged.texts.pop(path, None)
-    merged.texts |= {} if text is None else {path: text}
+    merged.texts.pop(path, None)  # of what lay there before
+    if text is not None:
+        merged.texts[path] = text
 
 
 def _take(merged: Merged, layer: _Layer) -> tuple[str, ...]:

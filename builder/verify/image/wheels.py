@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ def installed_of(path: Path, filename: str = "", python: Python = _NEWEST, *, ou
             if record is None:
                 raise ValueError("it has none")
             lines = landed(archive, record_lines(record.decode()), name, python)
-    except (ArchiveError, ValueError, KeyError, csv.Error) as error:
+    except (ArchiveError, ValueError, KeyError) as error:
         raise InspectError(
             f"this wheel has no readable RECORD ({getattr(error, 'what', error)})", where=filename or str(path)
         ) from error
@@ -66,8 +65,9 @@ def installed_of(path: Path, filename: str = "", python: Python = _NEWEST, *, ou
 
 def wheel_findings(image: ContainerFacts, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
     """Files that differ from RECORD, files of no RECORD, and verified wheels that are not what is installed."""
-    records = _records(image.root)
-    yield from _unreadable(image.root)
+    records, unread = _records(image.root)
+    for path in unread:
+        yield finding("image-record", f"/{path}", [path.rpartition("/")[2]], "is no table that can be read")
     for site, folders in records.items():
         yield from _against_record(image.root, site, folders)
         yield from _strays(image.root, site, folders)
@@ -87,28 +87,19 @@ def stated(wheels: tuple[Installed, ...]) -> dict[str, set[str]]:
     return said
 
 
-def _records(root: Root) -> dict[str, dict[str, Mapping[str, tuple[str, str]]]]:
-    """site-packages → .dist-info folder → RECORD's lines."""
+def _records(root: Root) -> tuple[dict[str, dict[str, Mapping[str, tuple[str, str]]]], list[str]]:
+    """site-packages → .dist-info folder → RECORD's lines, and the RECORDs that cannot be read: they have none."""
     found: dict[str, dict[str, Mapping[str, tuple[str, str]]]] = {}
+    unread = []
     for path in root.texts:
-        match = _SITE.fullmatch(path)
-        if match:
-            found.setdefault(match["site"], {})[match["info"]] = _lines(root, path) or {}
-    return found
-
-
-def _lines(root: Root, path: str) -> Mapping[str, tuple[str, str]] | None:
-    """RECORD's lines; None when they cannot be read."""
-    try:
-        return record_lines(root.text(path) or "")
-    except csv.Error:
-        return None
-
-
-def _unreadable(root: Root) -> Iterator[Finding]:
-    wrong = [path for path in root.texts if _SITE.fullmatch(path) and _lines(root, path) is None]
-    for path in wrong:
-        yield finding("image-record", f"/{path}", [path.rpartition("/")[2]], "is no table that can be read")
+        if match := _SITE.fullmatch(path):
+            try:
+                lines = record_lines(root.text(path) or "")
+            except ValueError:
+                lines = {}
+                unread.append(path)
+            found.setdefault(match["site"], {})[match["info"]] = lines
+    return found, unread
 
 
 def _against_record(root: Root, site: str, folders: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Finding]:
