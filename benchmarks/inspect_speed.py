@@ -3,8 +3,8 @@
     python benchmarks/inspect_speed.py [--rounds N] [--cuobjdump PATH [--sample MEMBER] [--all]] WHEEL
 
 Each turn is a process of its own, its start included; wall and processor seconds, and peak memory, are the kernel's.
-Before each, another process takes a gigabyte and gives it back: a virtual machine may have returned its free memory to
-its host, and to get it again takes several times as long as the rest of a page's first touch.
+Before each, another process takes a gigabyte in huge pages and gives it back: a virtual machine may have returned its
+free memory to its host, and to get it again takes several times as long as the rest of a page's first touch.
 "inflate" is merely inflating every member with zipfile on all cores, large ones first. With --cuobjdump, each round
 also disassembles one binary of the wheel (--sample, by default the middle one by size of those with device
 code) with `cuobjdump --dump-sass` and inspects the same file; what the whole wheel would take is told at the sample's
@@ -77,7 +77,7 @@ class Sample:
 
 def turn(command: Sequence[str], env: dict[str, str] | None = None) -> Cost:
     """Run one turn in a fresh process, with all that it starts."""
-    subprocess.run([sys.executable, "-c", f"b'.' * {MEMORY}"], check=True)
+    subprocess.run([sys.executable, "-c", f"import numpy; numpy.ones({MEMORY}, 'u1')"], check=True)
     start, before = time.monotonic(), os.times()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=env)
     _, status, usage = os.wait4(process.pid, 0)

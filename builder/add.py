@@ -15,7 +15,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from builder import publish
 from builder.context import Context
 from builder.errors import NegativeVerdict, UsageError
-from builder.model import Finding, Package, Recipe, VerifiedWheel, Wheel
+from builder.finding import Finding
+from builder.model import Package, Recipe, VerifiedWheel, Wheel
 from builder.recipe import local_version
 from builder.recipe.promise import promises
 from builder.store import sha256_of

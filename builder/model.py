@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from builder.finding import Verdict
+
 _ARCH = re.compile(r"(?P<major>[1-9][0-9]?)\.(?P<minor>[0-9])(?P<suffix>[af]?)(?P<ptx>\+PTX)?")
 
 
@@ -268,45 +270,6 @@ class Wheel:
     name: str
     version: str
     tag: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fact that contradicts an expectation, its cause and its remedy.
-
-    `names` are the kernels, symbols or files meant, mangled and all of them; the message may name the first alone.
-    """
-
-    rule: str
-    where: str
-    message: str
-    remedy: str
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A finding that is known and excused, with the reason that the recipe gives."""
-
-    finding: Finding
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Everything that verify found of one wheel; good when there are no findings but accepted ones.
-
-    `archs` has the exact architectures of each object's code, by its path.
-    """
-
-    findings: tuple[Finding, ...]
-    archs: dict[str, tuple[str, ...]]
-    accepted: tuple[Accepted, ...] = ()
-
-    @property
-    def good(self) -> bool:
-        """True when nothing contradicts the expectations."""
-        return not self.findings
 
 
 @dataclass(frozen=True, slots=True)

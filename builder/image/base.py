@@ -7,8 +7,8 @@ from pathlib import Path
 
 from builder.context import Context
 from builder.errors import NegativeVerdict
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import Finding
 from builder.verify.check import told
 from builder.verify.image import Standing, Wanted, base_findings, pinned, pull, pulled_base
 from builder.verify.image.places import GROUP_LINE, USER, USER_LINE, Python

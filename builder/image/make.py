@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from builder.context import Context
 from builder.errors import NegativeVerdict
+from builder.finding import Finding
 from builder.image.base import Base
 from builder.image.container import containerfile, healthcheck, steps
 from builder.image.mounts import unmount
@@ -19,7 +20,7 @@ from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.image.tools import Job, commands, leavings
 from builder.image.writing import Said, attach, rewrite
 from builder.inspect.oci import ContainerFacts, inspect_image
-from builder.model import Finding, ImagePin, LockedFile, Recipe, VerifiedWheel
+from builder.model import ImagePin, LockedFile, Recipe, VerifiedWheel
 from builder.store import atomic_write, key_of
 from builder.verify.check import told
 from builder.verify.image import Contents, image_findings, state_of, wanted_for

@@ -9,7 +9,7 @@ from pathlib import Path
 from builder.errors import BuilderError, InspectError
 from builder.inspect.devices import capability
 from builder.inspect.facts import FileFacts, Level
-from builder.inspect.work import mapped, sha256, workers
+from builder.inspect.work import load_numpy, mapped, sha256, workers
 
 
 def inspect_path(path: Path, *, level: Level = "sass", devices: tuple[str, ...] = ("12.1",)) -> FileFacts:
@@ -40,11 +40,13 @@ def inspect_path(path: Path, *, level: Level = "sass", devices: tuple[str, ...] 
 def _read(path: Path, level: Level, devices: tuple[str, ...]) -> FileFacts:
     """The readers are imported late: with numpy that takes as long as half the digest, which is under way then."""
     if path.is_dir():
+        load_numpy()
         from builder.inspect.files import read_folder
 
         return read_folder(path, level, devices)
     with mapped(path) as data, workers() as pool:
         digest = pool.submit(sha256, data)
+        load_numpy()
         from builder.inspect.files import read_file
 
         facts = read_file(path, data, level, devices, pool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from builder.model import Finding
+from builder.finding import Finding
 
 Level = Literal["arch", "sass", "all"]
 """How much is read: headers, every machine instruction, or every PTX text besides.

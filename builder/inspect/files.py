@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from builder.errors import InspectError
+from builder.finding import Finding
 from builder.inspect.facts import FileFacts, Level, ObjectFacts
 from builder.inspect.objects import HEAD, Asked, inspect_object, is_object
 from builder.inspect.room import Errand, Room, errands
 from builder.inspect.work import beside, cores, mapped, sha256, share, workers
 from builder.inspect.zips import Archive, Member, open_archive
-from builder.model import Finding
 
 _SUFFIXED = re.compile(r"\.(?:so(?:\.[\d.]+)?|o|a|cubin|fatbin|ptx)$")
-_BATCH = 256
+_LARGE, _BATCH = 1 << 20, 256
 
 
 def read_file(
@@ -68,16 +68,15 @@ def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
 
 
 def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor) -> FileFacts:
-    """Large binaries go first: the cores have work with them while this thread reads the texts."""
-    heads = ((member, archive.head(member, HEAD)) for member in archive.members)
-    binaries = {member for member, head in heads if is_object(member.name, head)}
-    with errands(pool, _reading(archive, binaries, asked, pool), cores()) as results:
+    """The cores have work with the members while this thread reads what the wheel says of itself."""
+    with errands(pool, _reading(archive, asked, pool), cores()) as results:
         from builder.inspect.wheel import check_digest, describe
 
         facts, record, findings = describe(archive, path.name)
-        read = results()
-    wrong = (check_digest(record, member, digest) for each in read for member, digest in each.digests.items())
-    objects = sorted((found for each in read for found in each.objects), key=lambda found: found.path)
+        read = [each for some in results() for each in some]
+    wrong = (check_digest(record, each.member, each.digest) for each in read if each.digest)
+    objects = sorted((found for each in read for found in each.objects or ()), key=lambda found: found.path)
+    binaries = {each.member for each in read if each.objects is not None}
     findings = (*findings, *_no_elf(archive, binaries), *_bare(objects), *(finding for finding in wrong if finding))
     return FileFacts(
         str(path),
@@ -91,23 +90,21 @@ def _wheel(path: Path, archive: Archive, asked: Asked, pool: ThreadPoolExecutor)
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What members hold, and their sha256; none of it at level "arch"."""
+    """A member: the objects in it, None where it is no binary, and its sha256, empty at level "arch"."""
 
-    objects: tuple[ObjectFacts, ...]
-    digests: dict[Member, bytes]
+    member: Member
+    objects: tuple[ObjectFacts, ...] | None
+    digest: bytes
 
 
-def _reading(
-    archive: Archive, binaries: Container[Member], asked: Asked, pool: ThreadPoolExecutor
-) -> list[Errand[_Read]]:
-    """The binaries one by one, those first that take longest, and all else in batches."""
-    ordered = sorted(archive.members, key=lambda member: -member.packed)
-    alone = [member for member in ordered if member in binaries]
-    rest = [member for member in archive.members if member not in binaries] if asked.level != "arch" else []
-    return [
-        *(Errand(member.size, partial(_binary, archive, member, asked, pool)) for member in alone),
-        *(Errand(max(member.size for member in batch), partial(_texts, archive, batch)) for batch in _batches(rest)),
-    ]
+def _reading(archive: Archive, asked: Asked, pool: ThreadPoolExecutor) -> list[Errand[list[_Read]]]:
+    """Large members one by one, the largest first: inflating one is work that cannot be shared, its images are."""
+    members = sorted(archive.members, key=lambda member: -member.size)
+    if asked.level == "arch":  # the rest need not be inflated
+        members = [member for member in members if is_object(member.name, archive.head(member, HEAD))]
+    alone = [[member] for member in members if member.size >= _LARGE]
+    batches = [*alone, *_batches([member for member in members if member.size < _LARGE])]
+    return [Errand(batch[0].size, partial(_members, archive, batch, asked, pool)) for batch in batches]
 
 
 def _batches(members: Sequence[Member]) -> Iterator[Sequence[Member]]:
@@ -115,20 +112,21 @@ def _batches(members: Sequence[Member]) -> Iterator[Sequence[Member]]:
         yield members[at : at + _BATCH]
 
 
-def _binary(archive: Archive, member: Member, asked: Asked, pool: ThreadPoolExecutor, room: Room) -> _Read:
-    data = archive.read(member, room)
+def _members(
+    archive: Archive, members: Sequence[Member], asked: Asked, pool: ThreadPoolExecutor, room: Room
+) -> list[_Read]:
+    return [_member(archive, member, archive.read(member, room), asked, pool) for member in members]
 
+
+def _member(archive: Archive, member: Member, data: memoryview, asked: Asked, pool: ThreadPoolExecutor) -> _Read:
     def objects() -> tuple[ObjectFacts, ...]:
         return tuple(inspect_object(member.name, data, asked, f"{archive.where}!{member.name}"))
 
     if asked.level == "arch":
-        return _Read(objects(), {})
-    found, digest = beside(pool, objects, partial(sha256, data))
-    return _Read(found, {member: digest})
-
-
-def _texts(archive: Archive, members: Sequence[Member], room: Room) -> _Read:
-    return _Read((), {member: sha256(archive.read(member, room)) for member in members})
+        return _Read(member, objects(), b"")
+    if not is_object(member.name, bytes(data[:HEAD])):
+        return _Read(member, None, sha256(data))
+    return _Read(member, *beside(pool, objects, partial(sha256, data)))
 
 
 def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:

@@ -201,7 +201,7 @@ def _scan_sass(
         )
     _agree(entry.arch, cubin, where)
     sections = elf.code_sections(cubin)
-    prints = elf.names_symbol(cubin, b"vprintf")
+    prints = elf.lacks_symbol(cubin, b"vprintf")
     return zip(sections.names, sass.scan(data, sections, number(entry.arch), where, prints=prints), strict=True)
 
 

@@ -56,6 +56,7 @@ _NEVER, _ALWAYS, _PLAIN = 15, 7, 0x800
 _SURE_EXIT = _ALWAYS << 12 | _PLAIN | _EXIT
 _IDLE_LENGTH, _TELLING_LENGTH = 8, 64
 _FIRST_CONTROL, _STOP_BIT = 64, 128
+_PIECE = 1 << 16
 _FP4, _FP8 = CLASSES.index("F2FP.E2M1"), CLASSES.index("F2FP.FP8")
 _TRAP = CLASSES.index("BPT.TRAP")
 
@@ -95,6 +96,11 @@ _CODE_OF = _codes()
 _LOW_BYTES = bytes(_CODE_OF.reshape(256, 256).any(axis=0).tolist())
 """1 for the low bytes that any coded operation has: a first sieve, ten times as fast as `_CODE_OF` itself."""
 
+_NO_CLASS, _COLUMNS = len(CLASSES), 16
+_COLUMN_OF = np.full(256, _NO_CLASS, np.uint8)
+_COLUMN_OF[1 : _NO_CLASS + 1] = np.arange(_NO_CLASS)
+"""Column of each code in a table of counts: its class, or `_NO_CLASS`."""
+
 
 def scan(
     image: memoryview | bytes, code: CodeSections, sm: int, where: str = "", *, prints: bool = False
@@ -108,7 +114,7 @@ def scan(
         yield from (KernelScan() for _ in code.starts)
         return
     run = _Code.of(image, code, sm, where)
-    points = np.flatnonzero(run.code & (_STOP_BIT - 1) == _control(_BPT))
+    points = (run.code & (_STOP_BIT - 1) == _control(_BPT)).nonzero()[0]
     length, idle = (_TELLING_LENGTH, _TELLING) if prints else (_IDLE_LENGTH, _IDLE)
     trapped, empty = run.trap_only(points), run.empty(length, idle)
     for index, counts in enumerate(run.counts(points).tolist()):
@@ -119,7 +125,8 @@ def scan(
 class _Code:
     """All code of a cubin as one run of instructions, and where the interesting ones are.
 
-    `starts` and `ends` are instruction numbers; `at`, `code` and `owner` are parallel: place, code and kernel.
+    `starts` and `ends` are instruction numbers; `at`, `code` and `owner` are parallel: place, code and kernel. The code
+    is 0 of what the sieve let through for nothing, or lies between two sections.
     """
 
     words: Words
@@ -134,9 +141,9 @@ class _Code:
     def of(cls, image: memoryview | bytes, sections: CodeSections, sm: int, where: str) -> _Code:
         low, ends = int(sections.starts[0]), sections.starts + sections.sizes
         if (
-            np.any((sections.starts - low) % 16)
-            or np.any(sections.sizes % 16)
-            or np.any(ends[:-1] > sections.starts[1:])
+            ((sections.starts - low) % 16).any()
+            or (sections.sizes % 16).any()
+            or (ends[:-1] > sections.starts[1:]).any()
         ):
             raise InspectError(
                 "a kernel's code is cut short or overlaps another's",
@@ -144,29 +151,26 @@ class _Code:
                 expected=f"16-byte instructions of sm_{sm}, each kernel in a place of its own",
                 remedy="the cubin is damaged: fetch or build it again",
             )
-        count = (int(ends[-1]) - low) // 8
-        words: Words = np.frombuffer(image, "<u8", count, low)
+        count = (int(ends[-1]) - low) // 16
+        words: Words = np.frombuffer(image, "<u8", count * 2, low)
         starts, ends = (sections.starts - low) // 16, (ends - low) // 16
-        sieved = np.frombuffer(image, "u1", count * 8, low)[::16].tobytes().translate(_LOW_BYTES)
-        at = np.flatnonzero(np.frombuffer(sieved, bool))
-        code = _CODE_OF[words[at * 2] & np.uint64(0xFFFF)]
-        held = np.diff(np.searchsorted(at, np.stack((starts, ends), axis=1).ravel()))  # in a section, in a gap, …
-        chosen = (code > 0) & np.repeat(np.arange(len(held)) % 2 == 0, held)
-        owner = np.repeat(np.arange(len(held)) // 2, held)
-        return cls(words, sm, starts, ends, at[chosen], code[chosen], owner[chosen])
+        at, code = _coded(image, low, count)
+        held = np.diff(at.searchsorted(np.array((starts, ends)).T.ravel()))  # in a section, in a gap, …
+        part = np.arange(len(held))
+        if held[1::2].any():
+            code[(part % 2 == 1).repeat(held)] = 0
+        return cls(words, sm, starts, ends, at, code, (part // 2).repeat(held))
 
     def counts(self, points: Ints) -> npt.NDArray[Any]:
         """A row per kernel, a column per class; `points` are the breakpoints and traps among the coded instructions."""
-        kind = self.code.astype(np.int64) - 1
-        kind[self.code >= _FIRST_CONTROL] = -1
-        convert = np.flatnonzero(kind == _FP4)
+        column = _COLUMN_OF.take(self.code)
+        convert = (column == _FP4).nonzero()[0]
         if len(convert):
-            kind[convert] = _convert_class(self._second(convert))
+            column[convert] = _convert_class(self._second(convert))
         if len(points):
-            kind[points[_is_trap(self._second(points))]] = _TRAP
-        chosen = kind >= 0
-        flat = self.owner[chosen] * len(CLASSES) + kind[chosen]
-        return np.bincount(flat, minlength=len(self.starts) * len(CLASSES)).reshape(-1, len(CLASSES))
+            column[points[_is_trap(self._second(points))]] = _TRAP
+        rows = np.bincount(self.owner * _COLUMNS + column, minlength=len(self.starts) * _COLUMNS)
+        return rows.reshape(-1, _COLUMNS)[:, : len(CLASSES)]
 
     def _second(self, chosen: Ints) -> Words:
         return self.words[self.at[chosen] * 2 + 1]
@@ -178,7 +182,7 @@ class _Code:
         """
         count = len(self.starts)
         exits = np.bincount(self.owner[self.code == _control(_EXIT)], minlength=count) > 0
-        lost = set(np.flatnonzero(~exits).tolist())
+        lost = set((~exits).nonzero()[0].tolist())
         if not len(points):
             return lost
         control = np.flatnonzero(self.code >= _FIRST_CONTROL)
@@ -198,7 +202,7 @@ class _Code:
 
     def empty(self, length: int, idle: AbstractSet[int]) -> set[int]:
         """Kernels in which nothing but idle instructions stands before an early unconditional EXIT."""
-        exits = np.flatnonzero(self.code == _control(_EXIT))
+        exits = (self.code == _control(_EXIT)).nonzero()[0]
         early = exits[self.at[exits] - self.starts[self.owner[exits]] < length]
         sure = early[self.words[self.at[early] * 2] & np.uint64(0xFFFF) == _SURE_EXIT]
         return {kernel for kernel in set(self.owner[sure].tolist()) if self._is_empty(kernel, length, idle)}
@@ -212,6 +216,21 @@ class _Code:
             if word & 0x1FF not in idle:
                 return False
         return False
+
+
+def _coded(image: memoryview | bytes, low: int, count: int) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """Places and codes of what the sieve lets through of `count` instructions from byte `low` on.
+
+    In pieces, so that the second look finds in a core's cache what the first has brought there.
+    """
+    first, halves = (np.frombuffer(image, kind, count * 16 // size, low) for kind, size in (("u1", 1), ("<u2", 2)))
+    places, codes = [], []
+    for start in range(0, count, _PIECE):
+        sieved = first[start * 16 : (start + _PIECE) * 16 : 16].tobytes().translate(_LOW_BYTES)
+        at = np.frombuffer(sieved, bool).nonzero()[0] + start
+        places.append(at)
+        codes.append(_CODE_OF.take(halves.take(at * 8)))
+    return np.concatenate(places), np.concatenate(codes)
 
 
 def _control(operation: int) -> int:
@@ -229,9 +248,8 @@ def _straight_to_exit(code: npt.NDArray[np.uint8], owner: Ints, kernels: int) ->
 def _first_of(owner: Ints, chosen: npt.NDArray[np.bool_], kernels: int) -> Ints:
     """Per kernel the first chosen position in the (sorted) control instructions, or one past the last."""
     found = np.full(kernels, len(owner), np.int64)
-    places = np.flatnonzero(chosen)
-    kernel, first = np.unique(owner[places], return_index=True)
-    found[kernel] = places[first]
+    places = np.flatnonzero(chosen)[::-1]
+    found[owner[places]] = places  # the last that is written of a kernel's is its first
     return found
 
 
@@ -240,11 +258,11 @@ def _is_trap(second: Words) -> npt.NDArray[np.bool_]:
     return trap
 
 
-def _convert_class(second: Words) -> Ints:
-    """FP4, FP8 or no class (-1) for each F2FP, by the format bits of its second word."""
+def _convert_class(second: Words) -> npt.NDArray[np.uint8]:
+    """FP4, FP8 or no class for each F2FP, by the format bits of its second word."""
     form = (second >> np.uint64(8)) & np.uint64(0xFFFFFF)
     pack, unpack = form & np.uint64(0x4E000), form & np.uint64(0x20C06)
-    kind = np.full(len(second), -1, np.int64)
+    kind = np.full(len(second), _NO_CLASS, np.uint8)
     kind[(pack == 0x42000) | (unpack == 0x20402)] = _FP4
     kind[(pack == 0x48000) | (unpack == 0x20004) | (unpack == 0x20006)] = _FP8
     return kind

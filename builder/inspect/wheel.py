@@ -16,10 +16,10 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from builder.errors import InspectError
+from builder.finding import Finding
 from builder.inspect.facts import WheelFacts
 from builder.inspect.record import record_lines
 from builder.inspect.zips import Archive, Member
-from builder.model import Finding
 
 _MANYLINUX = re.compile(r"manylinux_(\d{1,9})_(\d{1,9})_")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}

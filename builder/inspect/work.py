@@ -21,6 +21,8 @@ _SWITCH_SECONDS = 0.0002
 """How long a thread that comes back from inflating waits until the interpreter's lock is asked for. Python's own
 5 ms are longer than most of what a thread does between two images, and cost a tenth of the whole."""
 
+_BLAS = "OPENBLAS_NUM_THREADS"
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -34,6 +36,22 @@ def mapped(path: Path) -> Iterator[memoryview]:
             return
         area = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         yield memoryview(area)  # unmapped when the last view of it goes
+
+
+def load_numpy() -> None:
+    """Import numpy without the threads that it starts for linear algebra, of which nothing here has any.
+
+    There is one for each core, and they keep it busy for a tenth of a second, just when a file's digest is made.
+    """
+    said = os.environ.get(_BLAS)
+    os.environ[_BLAS] = "1"
+    try:
+        import numpy as np  # noqa: F401 -- for what it does when it is first imported
+    finally:
+        if said is None:
+            del os.environ[_BLAS]
+        else:
+            os.environ[_BLAS] = said
 
 
 @contextmanager
@@ -55,7 +73,11 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 @contextmanager
 def _in_haste() -> Iterator[None]:
-    """Short waits for the interpreter's lock, and no search for cycles: facts have none, and are many."""
+    """Short waits for the interpreter's lock, and no search for cycles: facts have none, and are many.
+
+    They are left out of every later search too, the one when the interpreter ends as well: each takes as long as all
+    the texts of a wheel.
+    """
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.disable()
@@ -63,6 +85,7 @@ def _in_haste() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(interval)
+        gc.freeze()
         if collects:
             gc.enable()
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from builder.context import Context
 from builder.errors import DigestError, NegativeVerdict
+from builder.finding import Finding, Verdict
 from builder.inspect import FileFacts, inspect_path
 from builder.inspect.work import mapped
 from builder.inspect.zips import open_archive
-from builder.model import Finding, LockedFile, Package, Recipe, Verdict, VerifiedWheel, Wheel
+from builder.model import LockedFile, Package, Recipe, VerifiedWheel, Wheel
 from builder.recipe import locked
 from builder.verify.expect import Expectations, expectations_for
 from builder.verify.judge import Evidence, judge

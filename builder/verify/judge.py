@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from builder.finding import Verdict
 from builder.inspect.facts import FileFacts
-from builder.model import Verdict
 from builder.verify.code import code_faults, label
 from builder.verify.expect import Expectations
 from builder.verify.known import knowledge

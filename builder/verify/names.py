@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from builder.errors import RunError
-from builder.model import Accepted, Finding, Verdict
+from builder.finding import Accepted, Finding, Verdict
 from builder.run import Runner
 
 _MANGLED = re.compile(r"\b_Z\w+")

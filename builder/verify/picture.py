@@ -14,9 +14,9 @@ from itertools import groupby
 
 from packaging.utils import canonicalize_name
 
+from builder.finding import Finding, Verdict
 from builder.inspect.devices import capability, chosen, launches, loads, number
 from builder.inspect.facts import CLASSES, FileFacts, ImageFacts, KernelFacts, ObjectFacts
-from builder.model import Finding, Verdict
 from builder.report import counted, duration, size
 from builder.verify.code import Proven, label, proven
 from builder.verify.expect import Expectations

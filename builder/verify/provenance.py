@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from builder.errors import UsageError, WheelError
-from builder.model import Finding, Package, Recipe
+from builder.finding import Finding
+from builder.model import Package, Recipe
 from builder.recipe import load
 from builder.report import counted
 from builder.store import sha256_of

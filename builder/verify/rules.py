@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
 
-from builder.model import Accepted, Finding
+from builder.finding import Accepted, Finding
 from builder.verify.expect import Exempt
 
 _SHOWN = 3

@@ -16,9 +16,10 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from builder.context import Context
 from builder.errors import UsageError
+from builder.finding import Finding, Verdict
 from builder.inspect import FileFacts, inspect_path
 from builder.inspect.oci import is_reference
-from builder.model import Finding, Package, Recipe, Verdict
+from builder.model import Package, Recipe
 from builder.recipe import load
 from builder.report import counted
 from builder.store import atomic_write

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-from builder.model import Verdict, VerifiedWheel, Wheel
+from builder.finding import Verdict
+from builder.model import VerifiedWheel, Wheel
 
 AARCH64 = "cp38-abi3-manylinux_2_34_aarch64"
 X86_64 = "cp38-abi3-manylinux_2_17_x86_64"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from builder.context import Context
-from builder.model import Arch, LockedFile, Package, Recipe, Target, ToolchainPin, Verdict, Wheel
+from builder.finding import Verdict
+from builder.model import Arch, LockedFile, Package, Recipe, Target, ToolchainPin, Wheel
 from builder.recipe import write_lock
 from builder.store import sha256_of
 from builder.verify import Expectations, examine

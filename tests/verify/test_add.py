@@ -12,7 +12,8 @@ from builder import add
 from builder.add import add_wheels
 from builder.context import Context
 from builder.errors import NegativeVerdict, PublishError, UsageError
-from builder.model import Recipe, Verdict, VerifiedWheel, Wheel
+from builder.finding import Verdict
+from builder.model import Recipe, VerifiedWheel, Wheel
 from builder.publish import publish, statements
 from builder.recipe import local_version
 from builder.supply import SUFFIX, Run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.finding import Verdict
 from builder.inspect import elf
-from builder.model import Verdict
 from builder.verify import Built, Exempt, Expectations, Proof, for_device
 from tests.verify.conftest import LAUNCH_ARCHS, SAMPLES, Judge, MakeWheel, only, rules, sample
 

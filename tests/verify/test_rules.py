@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from builder.context import Context
+from builder.finding import Verdict
 from builder.inspect import inspect_path
-from builder.model import Verdict
 from builder.verify import for_device, run_verb
 from builder.verify.names import readable
 from builder.verify.picture import page

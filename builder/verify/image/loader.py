@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, Root
-from builder.model import Finding
 
 _TRIPLETS: Final = {"arm64": "aarch64-linux-gnu", "amd64": "x86_64-linux-gnu"}
 _LIBCUDA = re.compile(r"libcuda\.so(?:\.\d+)*")

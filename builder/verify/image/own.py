@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, Entry
-from builder.model import Finding
 from builder.verify.image.places import COMMAND, ENTRYPOINT, HEALTH, HOME, PREFIX, SBOM, UID, USER_ID, Python
 from builder.verify.image.wheels import Installed, finding, stated
 

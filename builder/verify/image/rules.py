@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, Entry
-from builder.model import Finding
 from builder.verify.image.loader import loader_findings
 from builder.verify.image.own import Own, own_findings
 from builder.verify.image.wheels import Installed, wheel_findings

@@ -10,8 +10,9 @@ from typing import Any
 from builder.context import Context
 from builder.errors import UsageError
 from builder.fetch import fetch_all
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, image_text
-from builder.model import Finding, Recipe
+from builder.model import Recipe
 from builder.recipe import load
 from builder.verify.check import told
 from builder.verify.image.remote import inspect_anywhere

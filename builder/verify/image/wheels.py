@@ -12,9 +12,9 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from builder.archive import in_dist_info, open_wheel
 from builder.errors import ArchiveError, InspectError
+from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, Root
 from builder.inspect.record import record_lines, sha256_in
-from builder.model import Finding
 from builder.verify.image.landing import landed
 from builder.verify.image.places import Python
 
