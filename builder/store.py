@@ -181,8 +181,11 @@ class Store:
         with path.open("rb") as stream:
             return self.put(iter(lambda: stream.read(_CHUNK), b""), sha256, path.name)
 
-    def tree(self, key: str, make: Callable[[Path], None]) -> Path:
-        """The folder `trees/<key>`, made once by `make(empty_folder)` and then never changed."""
+    def tree(self, key: str, make: Callable[[Path], None], *, lasting: bool = False) -> Path:
+        """The folder `trees/<key>`, made once by `make(empty_folder)` and then never changed.
+
+        With `lasting` it is on the disk before it has its name, as a file is by `put`.
+        """
         path = self.root / "trees" / key
         if path.is_dir():
             return path
@@ -195,6 +198,8 @@ class Store:
                 with _owned(work):
                     make(work)
                     work.chmod(0o755)
+                    if lasting:
+                        os.sync()  # all at once: of tens of thousands of files, each one's own takes minutes
                     work.rename(path)
             except BaseException:
                 shutil.rmtree(work, ignore_errors=True)

@@ -211,7 +211,8 @@ def _unpacked(part: str, files: Sequence[LockedFile], context: Context) -> Path:
             context.report.note(f"unpacking {file.filename}")
             unpack_wheel(blob, folder, only)
 
-    return context.store.tree(f"{part}-{key_of(sorted(file.sha256 for file in files))[:16]}", make)
+    key = key_of(sorted(file.sha256 for file in files))[:16]
+    return context.store.tree(f"{part}-{key}", make, lasting=True)  # nothing looks at a compiler's bytes again
 
 
 def _torch_part(member: str) -> bool:

@@ -139,6 +139,19 @@ def test_what_is_to_last_is_on_the_disk_before_it_has_its_name(store: Store, mon
     assert path.name not in there[0]
 
 
+def test_a_tree_that_is_to_last_is_on_the_disk_before_it_has_its_name(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[list[str]] = []
+    monkeypatch.setattr(os, "sync", lambda: there.append([p.name for p in (store.root / "trees").iterdir()]))
+    store.tree("soon-gone", lambda folder: (folder / "nvcc").touch())
+    assert there == []
+    path = store.tree("compiler", lambda folder: (folder / "nvcc").touch(), lasting=True)
+    assert len(there) == 1
+    assert path.name not in there[0]
+    assert (path / "nvcc").is_file()
+
+
 def test_put_file_copies(store: Store, tmp_path: Path) -> None:
     (tmp_path / "wheel").write_bytes(b"w" * 3_000_000)
     kept = store.put_file(tmp_path / "wheel")
