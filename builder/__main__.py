@@ -30,6 +30,10 @@ VERBS = ("build", "plan", "patches", "inspect", "verify", "publish", "image", "l
 UNHEARD = 141
 """Exit code when whoever read our messages has left before the end, as a shell says it (128 + SIGPIPE)."""
 
+_CALL = "python -m builder"
+_CALLED = "SPARK_WHEELS_CALLED"
+"""Names the program as its reader calls it, for what is told to do next; the script `dev` sets it."""
+
 _OPTION = re.compile(r"([^\W\d][\w-]*)=(.*)", re.DOTALL)
 _KEPT = "finished work is kept"
 
@@ -55,12 +59,14 @@ def _answer(argv: Sequence[str], *, quiet: bool) -> int:
         return _tell(Interrupted("stopped", remedy=f"run the same command again: {_KEPT}"), quiet=quiet)
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        return _tell(_bare(error), quiet=quiet)
     except Exception as error:  # noqa: BLE001  the last door: nothing may leave as a bare traceback
         return _tell(_named(error, argv), quiet=quiet)
     if quiet:
         _print(outcome.document)
     else:
-        print(outcome.text, file=sys.stderr)
+        print(_as_called(outcome.text), file=sys.stderr)
     return 0 if outcome.good else 1
 
 
@@ -72,8 +78,11 @@ def _call(words: Sequence[str], report: Report) -> Outcome:
     verb, *rest = words
     if verb not in VERBS:
         raise UsageError(
-            f"unknown verb {verb!r}{_near(verb, VERBS)}", expected=", ".join(VERBS), remedy="python -m builder help"
+            f"unknown verb {verb!r}{_near(verb, VERBS)}", expected=", ".join(VERBS), remedy=f"{_CALL} help"
         )
+    if not {"-h", "--help"}.isdisjoint(rest):
+        told = _help_of(verb)
+        return commands.Outcome({"version": 1, "verb": verb, "help": told}, told)
     request = commands.Request(*_parsed(rest), report)
     outcome: Outcome = getattr(importlib.import_module("builder.commands"), verb)(request)
     return outcome
@@ -109,7 +118,35 @@ def _help() -> str:
     from builder import commands
 
     lines = [f"  {verb:9}{(getattr(commands, verb).__doc__ or '').splitlines()[0]}" for verb in VERBS]
-    return "\n".join(["python -m builder VERB [key=value …] [--json]", "", *lines])
+    return "\n".join([f"{_CALL} VERB [key=value …] [--json]", "", *lines, "", f"{_CALL} VERB --help tells its options"])
+
+
+def _help_of(verb: str) -> str:
+    """What the verb does, and what it takes, by its own refusal of an option that none has."""
+    from builder import commands
+
+    call = getattr(commands, verb)
+    try:
+        call(commands.Request((), {"help": ""}, Report(quiet=True)))
+    except UsageError as error:
+        return f"{_CALL} {verb}: {call.__doc__}\n  takes: {error.expected}"
+    raise AssertionError(verb)
+
+
+def _as_called(text: str) -> str:
+    return text.replace(_CALL, os.environ.get(_CALLED) or _CALL)
+
+
+def _bare(error: ModuleNotFoundError) -> BuilderError:
+    """This program in a Python that lacks what it needs. A module of our own that is missing is a fault like others."""
+    if not error.name or error.name.partition(".")[0] == "builder":
+        return InternalError(f"a fault in the builder itself: {error}")
+    return UsageError(
+        f"this Python lacks what the builder needs: {error.name}",
+        where=sys.executable,
+        expected="an environment with all of locks/runtime.txt",
+        remedy="call ./dev VERB …, which makes one",
+    )
 
 
 def _tell(error: BuilderError, *, quiet: bool) -> int:
@@ -121,11 +158,11 @@ def _tell(error: BuilderError, *, quiet: bool) -> int:
         cause = cause.__cause__
     if quiet:
         body = {"kind": type(error).__name__, "what": error.what, "where": error.where}
-        body |= {"expected": error.expected, "next": error.remedy}
+        body |= {"expected": error.expected, "next": _as_called(error.remedy)}
         _print({"version": 1, "error": body | {"because": causes}})
     said = "".join(f"\n  because: {line.splitlines()[0]}" for line in causes if line)
     stopped = f"{error.what}: {error.remedy or _KEPT}"
-    print(stopped if isinstance(error, Interrupted) else f"error: {error}{said}", file=sys.stderr)
+    print(_as_called(stopped if isinstance(error, Interrupted) else f"error: {error}{said}"), file=sys.stderr)
     return error.exit_code
 
 

@@ -199,7 +199,7 @@ def _unpacked(part: str, files: Sequence[LockedFile], context: Context) -> Path:
         raise ToolchainError(
             f"the lock has no file for the {part} part",
             where="the recipe's toolchain lock",
-            remedy="make the lock again: nox -s lock -- recipe=NAME",
+            remedy="make the lock again: python -m builder lock recipe=NAME",
         )
     only = _torch_part if part == "torch" else None
 
@@ -305,7 +305,7 @@ def _tools(build: Path) -> dict[str, Path]:
             raise ToolchainError(
                 f"the build tools hold no {name}",
                 where=str(build),
-                remedy="make the lock again: nox -s lock -- recipe=NAME",
+                remedy="make the lock again: python -m builder lock recipe=NAME",
             )
         found[name] = programs[0]
     return found

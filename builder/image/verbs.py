@@ -101,11 +101,11 @@ def _build(asked: Asked, context: Context) -> Answer:
     started = time.monotonic()
     tool = find_tool(context.run, asked.options.get("tool", ""))
     unmount_abandoned(context)
-    wheels = _verified(asked, context)
-    compiler, files = _needed(asked, wheels, context)
-    base = bring(text, asked.architecture, context)
+    base = bring(text, asked.architecture, context)  # before gigabytes are fetched for it
     with_packages = "base" not in asked.options and bool(asked.pin.packages)
     look_over(base, asked.python, asked.architecture, brings_python=with_packages)
+    wheels = _verified(asked, context)
+    compiler, files = _needed(asked, wheels, context)
     order = Order(
         recipe=asked.recipe,
         pin=asked.pin,

@@ -59,7 +59,7 @@ def _details(patch: dict[str, Any]) -> Iterator[str]:
 def _explanation(item: dict[str, Any]) -> Iterator[str]:
     yield f"  {item['file']}: {item['path']}, hunk {item['hunk']}: {item['meaning'] or 'damaged'}"
     if item["last_in"]:
-        change = f", changed in {item['changed_in']}" if item["changed_in"] else ""
+        change = f", no longer in {item['changed_in']}" if item["changed_in"] else ""
         yield f"      its lines are in {item['last_in']}{change}"
     if item["moved_to"]:
         yield f"      the file is now {item['moved_to']} ({item['moved_likeness']:.0%} alike)"

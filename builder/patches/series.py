@@ -145,5 +145,5 @@ def refuse(package: Package, steps: Sequence[Step]) -> None:
         + "\n".join(brief(step) for step in bad),
         where=", ".join(step.patch.file for step in bad),
         expected="every patch clean, offset, contained or superseded",
-        remedy=f"run `nox -s patches -- status` for the whole picture, or `refresh` to move {package.name}'s series",
+        remedy=f"`python -m builder patches status` shows the whole picture, `refresh` moves {package.name}'s series",
     )

@@ -80,7 +80,7 @@ def run_verb(words: Sequence[str], options: dict[str, str], bench: Bench) -> Doc
         raise UsageError(
             f"patches has no verb {verb!r}",
             expected=f"one of {', '.join(_OPTIONS)}" + (f"; did you mean {near[0]}?" if near else ""),
-            remedy="run `nox -s patches -- status recipe=NAME`",
+            remedy="run `python -m builder patches status recipe=NAME`",
         )
     _check(verb, words[1:], options)
     word = words[1] if words[1:] else ""

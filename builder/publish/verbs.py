@@ -51,10 +51,12 @@ def run_verb(words: Sequence[str], options: Options, index: str) -> tuple[dict[s
 def told(verb: str, index: str, result: Result) -> tuple[dict[str, Any], str]:
     """What a verb did, as its document and its text."""
     facts = asdict(result)
-    lines = [
-        f"  {name}: {value if isinstance(value, int) else ', '.join(value) or 'none'}" for name, value in facts.items()
-    ]
+    lines = [f"  {name}: {_plain(value)}" for name, value in facts.items()]
     return {"version": 1, **facts, "index": index, "verb": verb}, "\n".join([f"{verb} {index}", *lines])
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, (list, tuple)) else str(value)
 
 
 def check(words: Sequence[str], options: Options) -> Sequence[str]:

@@ -77,7 +77,8 @@ def _listed(abouts: Sequence[str]) -> str:
     """`3 in all: a, b`; a kernel that lies in several images counts once for each."""
     names = sorted(set(abouts))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{len(abouts)} in all: {', '.join(names[:_SHOWN])}{more}"
+    total = str(len(abouts)) if len(abouts) == len(names) else f"{len(abouts)} of {len(names)} names"
+    return f"{total} in all: {', '.join(names[:_SHOWN])}{more}"
 
 
 def _covers(entry: Exempt, fault: Fault, *, whole: bool) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,3 +155,29 @@ def test_a_file_where_a_folder_must_be_is_said_before_anything_is_built(
     assert answer.code == StoreError.exit_code
     assert str(tmp_path / "file") in answer.err
     assert "==> source" not in answer.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_each_verb_tells_what_it_takes(here: Call, verb: str, flag: str) -> None:
+    ended = here(verb, flag)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith(f"python -m builder {verb}: ")
+    assert "\n  takes: " in ended.err
+
+
+def test_next_steps_have_the_name_that_the_program_was_called_by(here: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "next: python -m builder help" in here("biuld").err
+    monkeypatch.setenv("SPARK_WHEELS_CALLED", "./dev")
+    ended = here("biuld")
+    assert "next: ./dev help" in ended.err
+    assert "python -m builder" not in ended.err + here("help").err + here("plan", "--help").err
+
+
+def test_a_python_without_dependencies_is_told_what_makes_one() -> None:
+    words = [sys.executable, "-S", "-m", "builder", "plan", "recipe=smoke"]  # -S: without what is installed
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: this Python lacks what the builder needs: ")
+    assert "next: call ./dev VERB" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -241,7 +241,7 @@ def test_status_on_another_release_explains(verbs: Verbs, world: World) -> None:
     assert "the file is now lib/x (98% alike)" in text
     assert "conflict(moved)" in text
     text = render(run_verb(["status"], {"to": "0.23.0", "releases": ">=0"}, verbs))
-    assert "its lines are in 0.20.1, changed in 0.21.0" in text
+    assert "its lines are in 0.20.1, no longer in 0.21.0" in text
     assert "expected (left), found at line 7 (right)" in text
     assert "≠ theirs 9" in text
 

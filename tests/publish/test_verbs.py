@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from builder.errors import PublishError, UsageError
-from builder.publish import publish, run_verb
+from builder.publish import Published, publish, run_verb
+from builder.publish.verbs import told
 from tests.publish.conftest import MakeWheel
 from tests.publish.reader import listed
 
@@ -94,3 +95,9 @@ def test_a_place_that_is_no_index_is_said_and_left_alone(
         run_verb(words, options, str(folder))
     assert str(folder) in caught.value.where
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
+
+
+def test_a_verbs_text_names_the_index_as_it_is(index: str) -> None:
+    _, text = told("add", index, Published(index, ("a.whl", "b.whl"), (), (), ()))
+    assert f"\n  index: {index}\n" in text
+    assert "a.whl, b.whl" in text

@@ -20,7 +20,7 @@ LONG = "_Z" + "".join(f"{len(word)}{word}" for word in ("kernel" * 40,)) + "v"
 def test_a_finding_keeps_every_name() -> None:
     names = [f"k{number}" for number in range(5)]
     (finding,) = told(Fault("trap", "a.so", "they only trap:", "widen it", name) for name in (*names, "k0"))
-    assert finding.message == "they only trap: 6 in all: k0, k1, k2 and 2 more"
+    assert finding.message == "they only trap: 6 of 5 names in all: k0, k1, k2 and 2 more"
     assert finding.names == tuple(names)
     assert _row(finding)["names"] == names
 

@@ -94,6 +94,7 @@ def _skopeo(verb: str, name: str, digest: str, architecture: str, into: str, con
             raise ToolchainError("skopeo is not here", expected="skopeo", remedy=INSTALL) from error
         raise FetchError(
             f"the registry does not give {name}: {error.what}",
-            where=str(context.logs / "skopeo.log") if into else error.expected,
-            remedy="log in with skopeo login, or copy it where it is reached: skopeo copy … oci:PATH",
+            where=str(context.logs / "skopeo.log") if into else "",
+            expected=error.expected,  # with what it said
+            remedy="reach the registry (skopeo login, where it asks), or copy it elsewhere: skopeo copy … oci:PATH",
         ) from error
