@@ -27,6 +27,9 @@ NOTE = 7
 """The type of sections in which tools leave what they were asked for."""
 
 _MACHINES = {3: "i386", 21: "ppc64le", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
+MACHINES = frozenset({"ppc64le", "x86_64", "aarch64", "riscv64"})
+"""Names that platform tags have too."""
+
 _HEADER = struct.Struct("<HHIQQQIHHHHHH")
 _SECTION = np.dtype(
     [
@@ -251,11 +254,12 @@ def _entry_names(elf: Elf) -> dict[int, str]:
     return dict(zip(first, _texts(elf, strings, list(first.values())), strict=True))
 
 
-def lacks_symbol(elf: Elf, name: bytes) -> bool:
-    """Whether it uses a symbol of that name which others must bring."""
+def lacks_only(elf: Elf, name: bytes) -> bool:
+    """Whether that is the one symbol that others must bring, beside the assembler's own (`.nv.…`)."""
     words, strings = elf.own_symbols
-    outside = words[words >> 48 == 0] & 0xFFFFFFFF
-    return any(strings.startswith(name + b"\0", offset) for offset in outside.tolist())
+    offsets = set((words[words >> 48 == 0] & 0xFFFFFFFF).tolist()) - {0}
+    outside = [offset for offset in offsets if strings[offset : offset + 1] != b"."]
+    return bool(outside) and all(strings.startswith(name + b"\0", offset) for offset in outside)
 
 
 def _wide_owners(elf: Elf) -> Table:

@@ -41,7 +41,7 @@ def read_file(
 
 def read_folder(path: Path, level: Level, devices: tuple[str, ...]) -> FileFacts:
     """Facts of the objects in a folder, without a digest of it. Raises InspectError when there are none."""
-    objects: list[ObjectFacts] = []
+    objects, findings = list[ObjectFacts](), list[Finding]()
     files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
     total = 0
     with workers() as pool:
@@ -52,9 +52,11 @@ def read_folder(path: Path, level: Level, devices: tuple[str, ...]) -> FileFacts
                 name = file.relative_to(path).as_posix()
                 if is_object(name, bytes(data[:HEAD])):
                     objects += inspect_object(name, data, asked, str(file))
+                else:
+                    findings += _unread(name)
     if not objects:
         raise _nothing(path, files)
-    return FileFacts(str(path), "", total, None, tuple(objects), tuple(_bare(objects)))
+    return FileFacts(str(path), "", total, None, tuple(objects), (*findings, *_bare(objects)))
 
 
 def _nothing(path: Path, files: Sequence[Path]) -> InspectError:
@@ -130,9 +132,15 @@ def _member(archive: Archive, member: Member, data: memoryview, asked: Asked, po
 
 
 def _no_elf(archive: Archive, binaries: Container[Member]) -> Iterator[Finding]:
-    for member in archive.members:
-        if _SUFFIXED.search(member.name) and member not in binaries:
-            yield Finding("binary", member.name, "it is named like a binary and is none", "build the wheel again")
+    return (finding for member in archive.members if member not in binaries for finding in _unread(member.name))
+
+
+def _unread(name: str) -> Iterator[Finding]:
+    """What is no object and looks as if it held code."""
+    if _SUFFIXED.search(name):
+        yield Finding("binary", name, "it is named like a binary and is none", "build it again")
+    if name.endswith(".whl"):
+        yield Finding("binary", name, "a wheel among objects, which is not looked into", "name the wheel itself")
 
 
 def _bare(objects: Iterable[ObjectFacts]) -> Iterator[Finding]:

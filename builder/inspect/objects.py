@@ -201,7 +201,7 @@ def _scan_sass(
         )
     _agree(entry.arch, cubin, where)
     sections = elf.code_sections(cubin)
-    prints = elf.lacks_symbol(cubin, b"vprintf")
+    prints = elf.lacks_only(cubin, b"vprintf")  # so that what is called by its address is that
     return zip(sections.names, sass.scan(data, sections, number(entry.arch), where, prints=prints), strict=True)
 
 
@@ -245,7 +245,7 @@ def _code(images: Iterable[ImageFacts]) -> Iterator[CodeFacts]:
 
 
 def _archive(data: memoryview, where: str) -> Iterator[tuple[str, memoryview]]:
-    """Members of a static archive, System V or GNU names."""
+    """Members of a static archive, with names as System V, GNU or BSD have them."""
     at, long_names = 8, b""
     while at < len(data):
         header = bytes(data[at : at + 60])
@@ -255,6 +255,9 @@ def _archive(data: memoryview, where: str) -> Iterator[tuple[str, memoryview]]:
                 f"an archive member is cut short, at byte {at}", where=where, remedy="fetch or build it again"
             )
         body, name = data[at + 60 : at + 60 + size], header[:16].rstrip()
+        if name.startswith(b"#1/") and name[3:].isdigit():  # as BSD writes it: the name comes first in the body
+            length = int(name[3:])
+            name, body = bytes(body[:length]).rstrip(b"\0"), body[length:]
         if name == b"//":
             long_names = bytes(body)
         elif name not in {b"/", b"/SYM64/"}:

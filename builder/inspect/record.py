@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+from collections import Counter
 
 
 def record_lines(text: str) -> dict[str, tuple[str, str]]:
@@ -13,7 +14,11 @@ def record_lines(text: str) -> dict[str, tuple[str, str]]:
         rows = [row for row in csv.reader(io.StringIO(text)) if row]
     except csv.Error as error:  # which is no ValueError, as those of all other readers are
         raise ValueError(str(error)) from error
-    return {row[0]: (row[1] if len(row) > 1 else "", row[2] if len(row) > 2 else "") for row in rows}
+    found = {row[0]: (row[1] if len(row) > 1 else "", row[2] if len(row) > 2 else "") for row in rows}
+    if len(found) < len(rows):
+        twice = next(name for name, count in Counter(row[0] for row in rows).items() if count > 1)
+        raise ValueError(f"{twice} is there twice")
+    return found
 
 
 def sha256_in(digest: str) -> str:

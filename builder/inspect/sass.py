@@ -39,8 +39,9 @@ _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC = 0x144, 0x150, 0x14F, 0x15B,
 _ANYWHERE = frozenset({_BRX, _BRXU, _JMP, _JMX, _JMXU})
 _STOPS = frozenset({_BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _RET, _RTT, _KILL, _BPT})
 _CONTROL = (_EXIT, _BRA, _BRX, _JMP, _JMX, _BRXU, _JMXU, _CALL, _RET, _RTT, _KILL, _BSYNC, _BSSY, _WARPSYNC, _BPT)
-_IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x0B9, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082})
-"""NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV: what may precede an empty kernel's EXIT."""
+_IDLE = frozenset({0x118, 0x002, 0x024, 0x182, 0x0B9, 0x1AB, 0x1AC, 0x119, 0x1C3, 0x005, 0x082, 0x02D, 0x02E})
+"""NOP, MOV, IMAD (as a move), LDC, ULDC, LDCU, S2R, S2UR, CS2R, UMOV, PREEXIT and ACQBULK (griddepcontrol): what may
+precede an empty kernel's EXIT."""
 
 _TELLING = _IDLE | {0x00C, 0x010, 0x012, 0x031, 0x035, 0x036, 0x143, 0x14D, 0x14E, 0x187}
 """ISETP, IADD3, LOP3, HFMA2 (as a move), IADD.64, VIADD, CALL.ABS, EXIT for some threads, LEPC, STL: what besides may

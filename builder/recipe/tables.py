@@ -21,7 +21,7 @@ PLATFORMS = ("linux-aarch64", "linux-x86_64")
 VERIFY_RULES = (
     *("arch", "jit", "none", "trap", "empty", "instruction"),
     *("machine", "bundled", "cuda-major", "glibc", "library", "rpath", "symbol"),
-    *("wheel-name", "wheel-version", "wheel-tags", "dist-info", "record", "stray", "binary"),
+    *("wheel-name", "wheel-version", "wheel-tags", "dist-info", "metadata", "record", "stray", "binary"),
     *("torch", "component", "patch", "size", "build-record", "sbom"),
 )
 """Rules of builder.verify that an exception can name; a test there holds the two together."""

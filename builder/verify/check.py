@@ -93,7 +93,9 @@ def contents_of(path: Path, file: FileFacts) -> Iterator[Contents]:
 
         metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
         requires = tuple(map(str, metadata.get_all("Requires-Dist") or ()))
-        yield Contents(tuple(there), requires, read, tuple(_refused(path)))
+        wheel = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/WHEEL") or b"", headersonly=True)
+        asked, form = str(metadata.get("Requires-Python", "")), str(wheel.get("Wheel-Version", "")).strip()
+        yield Contents(tuple(there), requires, read, tuple(_refused(path)), asked, form)
 
 
 def _refused(path: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 
@@ -16,6 +17,14 @@ def takes(python: str, tags: Iterable[str]) -> bool:
     version, own, anywhere = (major, minor), f"cp{major}{minor}", ["any"]
     known = chain(cpython_tags(version, [own], anywhere), compatible_tags(version, own, anywhere))
     return not {f"{tag.interpreter}-{tag.abi}" for tag in known}.isdisjoint(tag.rpartition("-")[0] for tag in tags)
+
+
+def runs_on(asked: str, python: str) -> bool:
+    """True when a Requires-Python takes the first release of that Python (`3.12`); one without sense takes none."""
+    try:
+        return SpecifierSet(asked).contains(f"{python}.0")
+    except InvalidSpecifier:
+        return False
 
 
 def project(line: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from builder.inspect.elf import MACHINES
 from builder.inspect.facts import FileFacts, ObjectFacts
 from builder.manylinux import levels, numbers
 from builder.verify.expect import Expectations
@@ -20,15 +21,23 @@ _COUNTED = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 
 def link_faults(file: FileFacts, wanted: Expectations) -> Iterator[Fault]:
     """Everything that the objects' link facts contradict, except symbols."""
+    machines, who = ({wanted.machine}, "the recipe") if wanted.machine else (_tagged(file), "the wheel's tag")
     for found in file.objects:
-        if wanted.machine and found.elf.machine not in {wanted.machine, "cuda"}:
-            message = f"it is for {found.elf.machine}, the recipe is for {wanted.machine}"
+        if machines and found.elf.machine not in {*machines, "cuda"}:
+            message = f"it is for {found.elf.machine}, {who} is for {', '.join(sorted(machines))}"
             yield Fault("machine", found.path, message, "check the compilers of the build: one was the host's")
         yield from _bundled(found)
         if wanted.strict:
             yield from _paths(found)
     yield from _majors(file, wanted)
     yield from _glibc(file)
+
+
+def _tagged(file: FileFacts) -> set[str]:
+    """The machines that a wheel's tags name; none where a tag is for any."""
+    platforms = [tag.rpartition("-")[2] for tag in file.wheel.tags] if file.wheel else []
+    found = {machine for each in platforms for machine in MACHINES if each.endswith(f"_{machine}")}
+    return found if platforms and "any" not in platforms else set()
 
 
 def _bundled(found: ObjectFacts) -> Iterator[Fault]:

@@ -13,7 +13,7 @@ from builder.inspect.facts import FileFacts
 from builder.patches.probe import Probe
 from builder.supply import RECORD_NAME, read_record
 from builder.verify.expect import Expectations
-from builder.verify.installer import allows, in_force, pins, project, takes
+from builder.verify.installer import allows, in_force, pins, project, runs_on, takes
 from builder.verify.rules import Fault
 from builder.verify.versions import same
 
@@ -24,13 +24,16 @@ _TORCH = ("libtorch", "libc10")
 class Contents:
     """What inspect does not tell of a wheel: its file names, its requirements, and a way to read a file.
 
-    `refused` are files that an installer cannot unpack.
+    `refused` are files that an installer cannot unpack, `python` is what METADATA asks of Python, `form` the
+    Wheel-Version.
     """
 
     names: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     read: Callable[[str], bytes | None] = lambda _: None
     refused: tuple[str, ...] = ()
+    python: str = ""
+    form: str = "1.0"
 
 
 def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> Iterator[Fault]:
@@ -43,6 +46,7 @@ def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> I
     for name in contents.refused:
         message = "files that an installer refuses to unpack, since the header of each contradicts the directory:"
         yield Fault("record", where, message, "build the wheel again; no tool writes such an archive", name)
+    yield from _installs(contents, where, wanted)
     yield from _identity(file, where, wanted)
     yield from _torch(file, contents, where, wanted)
     yield from _parts(file, contents, wanted)
@@ -52,6 +56,20 @@ def wheel_faults(file: FileFacts, contents: Contents, wanted: Expectations) -> I
     if wanted.max_bytes and file.size > wanted.max_bytes:
         message = f"the wheel is {file.size / 1e6:.1f} MB, its limit is {wanted.max_bytes / 1e6:.0f} MB"
         yield Fault("size", where, message, "strip objects and drop archs, or raise max_wheel_mb in [verify]")
+
+
+def _installs(contents: Contents, where: str, wanted: Expectations) -> Iterator[Fault]:
+    """What makes installers refuse the wheel, whatever is in it."""
+    remedy = "mend the project's metadata, and build the wheel again"
+    if contents.form.partition(".")[0] != "1":
+        message = f"its Wheel-Version is {contents.form or 'not said'}; installers know 1.0"
+        yield Fault("metadata", where, message, "build it with a tool that writes 1.0")
+    for line in contents.requires:
+        if not project(line):
+            yield Fault("metadata", where, "METADATA requires what is no requirement:", remedy, line)
+    if wanted.python and not runs_on(contents.python, wanted.python):
+        message = f"METADATA says Requires-Python: {contents.python}, the recipe is for {wanted.python}"
+        yield Fault("metadata", where, message, remedy)
 
 
 def _identity(file: FileFacts, where: str, wanted: Expectations) -> Iterator[Fault]:

@@ -80,6 +80,21 @@ def test_calls_by_address_in_an_image_without_printf_are_work(samples: Path, tmp
     assert not one(tmp_path / "other.cubin", "3runI7Guarded").empty
 
 
+def test_calls_by_address_in_an_image_that_calls_more_than_printf_may_be_work(samples: Path, tmp_path: Path) -> None:
+    data = bytearray((samples / "prints_sm_121a.cubin").read_bytes())
+    name = data.index(b"\0.nv.reservedSmem.offset0\0")
+    data[name + 1 : name + 5] = b"free"
+    (tmp_path / "other.cubin").write_bytes(data)
+    assert not one(tmp_path / "other.cubin", "3runI7Guarded").empty
+
+
+@pytest.mark.parametrize("word", [0x782D, 0x782E])
+def test_a_kernel_that_only_waits_for_another_computes_nothing(word: int) -> None:
+    """PREEXIT and ACQBULK, which griddepcontrol becomes: a guard left the rest out."""
+    assert scanned((word, 0), EXIT).empty
+    assert not scanned((word, 0), (0x7986, 0), EXIT).empty, "it stores something"
+
+
 TRAP, INTERRUPT = (0x000000040000795C, 0x000FEA0000300000), (0x000000040000795C, 0x000FEA0000400000)
 EXIT, JUMP, JUMP_IF_NOT = (0x794D, 0x000FEA0003800000), (0x10794A, 0x000FEA0003800000), (0x10894A, 0x000FEA0003800000)
 SKIP_IF_NOT = (0x0000000000048947, 0x000FEA0003800000)

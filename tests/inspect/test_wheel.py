@@ -153,6 +153,31 @@ def test_a_folder_is_its_binaries(samples: Path, tmp_path: Path) -> None:
     assert facts.wheel is None
 
 
+def test_what_is_not_read_in_a_folder_is_told(samples: Path, tmp_path: Path) -> None:
+    (tmp_path / "good.so").write_bytes((samples / "launch_ptx.so").read_bytes())
+    (tmp_path / "broken.so").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (tmp_path / "cut.cubin").touch()
+    (tmp_path / "other.whl").touch()
+    found = inspect_path(tmp_path).findings
+    assert [(f.rule, f.where) for f in found] == [("binary", n) for n in ("broken.so", "cut.cubin", "other.whl")]
+
+
+def test_a_file_that_record_names_twice(make_wheel: MakeWheel) -> None:
+    lines = "demo/a.py,sha256=AAAA,1\ndemo/a.py,,\ndemo-1.0.dist-info/RECORD,,\n"
+    with pytest.raises(InspectError, match=r"demo/a\.py is there twice"):
+        inspect_path(make_wheel({"demo/a.py": b"a"}, record=lines))
+
+
+def test_a_static_archive_with_names_as_bsd_writes_them(samples: Path, tmp_path: Path) -> None:
+    body = b"scale.o".ljust(12, b"\0") + (samples / "scale_sm_120f.o").read_bytes()
+    header = f"{'#1/12':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(body):<10}`\n"
+    path = tmp_path / "libdemo.a"
+    path.write_bytes(b"!<arch>\n" + header.encode() + body)
+    (found,) = inspect_path(path).objects
+    assert found.path == "libdemo.a(scale.o)"
+    assert found.kernels
+
+
 def test_a_static_archive_is_its_members(samples: Path, tmp_path: Path) -> None:
     def member(name: str, data: bytes) -> bytes:
         header = f"{name + '/':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n"

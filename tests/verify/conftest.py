@@ -44,13 +44,15 @@ def write_wheel(
     tag: str = TAG,
     name: str = "demo",
     version: str = "1.0",
+    more: str = "",
+    form: str = "1.0",
 ) -> Path:
     """demo 1.0 with these files, right in everything else."""
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: {requires}\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: {requires}\n{more}"
     own = f"{name}-{version}"
     contents = dict(files) | {
         f"{own}.dist-info/METADATA": metadata.encode(),
-        f"{own}.dist-info/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode(),
+        f"{own}.dist-info/WHEEL": f"Wheel-Version: {form}\nTag: {tag}\n".encode(),
     }
     lines = "".join(_line(name, data) for name, data in contents.items())
     path = folder / f"{own}-{tag}.whl"

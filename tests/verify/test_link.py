@@ -11,7 +11,7 @@ import pytest
 from builder.context import Context
 from builder.inspect import inspect_path
 from builder.model import LockedFile, Package
-from builder.verify import Exempt, Expectations, examine
+from builder.verify import Exempt, Expectations, examine, for_device
 from builder.verify.link import link_faults, promised
 from builder.verify.providers import shelf_of
 from builder.verify.sources import defined_in, hint_from, identifier
@@ -25,6 +25,15 @@ def test_an_object_of_the_host(make_wheel: MakeWheel, judge_file: Judge, wanted:
     verdict = judge_file(make_wheel(), replace(wanted, machine="aarch64"))
     assert rules(verdict) == ["machine", "wheel-tags"] or rules(verdict) == ["wheel-tags", "machine"]
     assert "it is for x86_64, the recipe is for aarch64" in [f.message for f in verdict.findings]
+
+
+def test_an_object_of_another_machine_than_the_tag(make_wheel: MakeWheel, judge_file: Judge) -> None:
+    path = make_wheel()
+    assert judge_file(path, for_device("12.1")).good
+    other = path.with_name(path.name.replace("x86_64", "aarch64"))
+    path.rename(other)
+    messages = [f.message for f in judge_file(other, for_device("12.1")).findings if f.rule == "machine"]
+    assert messages == ["it is for x86_64, the wheel's tag is for aarch64"]
 
 
 @pytest.mark.parametrize(

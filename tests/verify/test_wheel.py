@@ -282,3 +282,18 @@ def test_a_wheel_over_its_limit(make_wheel: MakeWheel, judge_file: Judge, wanted
     assert judge_file(path, replace(wanted, max_bytes=path.stat().st_size)).good
     message = only(judge_file(path, replace(wanted, max_bytes=1000)), "size")
     assert "its limit is 0 MB" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"form": "2.0"}, "its Wheel-Version is 2.0; installers know 1.0"),
+        ({"more": "Requires-Dist: foo bar baz\n"}, "METADATA requires what is no requirement: 1 in all: foo bar baz"),
+        ({"more": "Requires-Python: <3.12\n"}, "METADATA says Requires-Python: <3.12, the recipe is for 3.12"),
+        ({"more": "Requires-Python: new\n"}, "METADATA says Requires-Python: new, the recipe is for 3.12"),
+    ],
+)
+def test_metadata_for_which_installers_refuse_a_wheel(
+    make_wheel: MakeWheel, judge_file: Judge, wanted: Expectations, changes: dict[str, str], told: str
+) -> None:
+    assert only(judge_file(make_wheel(**changes), wanted), "metadata") == told
