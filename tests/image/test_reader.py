@@ -174,6 +174,27 @@ def test_the_platform_chooses_and_so_does_the_tag(tmp_path: Path) -> None:
         inspect_image(f"oci:{tmp_path / 'tags'}")
 
 
+@pytest.mark.parametrize("wrong", [{"artifactType": "x/y"}, {"platform": {"os": "unknown", "architecture": "unknown"}}])
+def test_two_of_one_tag_or_platform_are_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    """Another tool takes the first, whatever it is said to be."""
+    write_layout(tmp_path, *(Picture([layer_tar({name: Node()})], tag="t") for name in ("evil", "good")))
+    index = json.loads((tmp_path / "index.json").read_bytes())
+    index["manifests"][0] |= wrong
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    with pytest.raises(InspectError, match="has 2 of t for linux/arm64"):
+        inspect_image(f"oci:{tmp_path}:t")
+
+
+def test_a_file_that_comes_twice_in_a_saved_image_is_refused(tmp_path: Path) -> None:
+    write_docker_archive(tmp_path / "good.tar", Picture([layer_tar({"a": Node(b"x")})]))
+    with tarfile.open(tmp_path / "good.tar", "a") as tar:
+        again = tarfile.TarInfo("./manifest.json")
+        again.size = 2
+        tar.addfile(again, io.BytesIO(b"[]"))
+    with pytest.raises(InspectError, match=r"it holds 2 of manifest\.json"):
+        inspect_image(f"docker-archive:{tmp_path / 'good.tar'}")
+
+
 @pytest.mark.parametrize(
     "spoil",
     [b"", b"{}", b"[1]", b'{"manifests": [3]}', b'{"manifests": [{"mediaType": "x", "digest": "sha256:../../etc"}]}'],
@@ -306,9 +327,25 @@ def member(name: str, patch: Mapping[int, bytes] = {}, **more: object) -> bytes:
         (pax(record("path", b"x")) + pax(b"y\0", tarfile.GNUTYPE_LONGNAME) + END, "more than one extension"),
         (pax(record("path", b"x"), tarfile.SOLARIS_XHDTYPE) + END, "more than one extension"),
         (pax(record("GNU.sparse.name", b"x")) + END, "sparse"),
+        (pax(b"share/\0", tarfile.GNUTYPE_LONGNAME) + member("x", {156: b"\0"}) + END, "its kind is not said"),
+        (pax(record("path", b"share/")) + member("x", {156: b"\0"}) + END, "its kind is not said"),
         (member("x") + member("a", {148: b"7"})[:148] + b"1234567 " + bytes(356) + END, "cannot be read, with more"),
     ],
-    ids=["number", "binary", "mode", "prefix", "empty", "global", "two", "gnu", "solaris", "sparse", "checksum"],
+    ids=[
+        "number",
+        "binary",
+        "mode",
+        "prefix",
+        "empty",
+        "global",
+        "two",
+        "gnu",
+        "solaris",
+        "sparse",
+        "kind",
+        "pax-kind",
+        "checksum",
+    ],
 )
 def test_a_header_that_readers_take_in_two_ways_is_refused(tmp_path: Path, plain: bytes, match: str) -> None:
     """What this reader took for one file a runtime would unpack as another, or as more."""

@@ -194,6 +194,8 @@ def _unclear(block: bytes, before: Sequence[int]) -> str:
     kinds = {*before, block[156]}
     if block[156] == ord("X") or block[156] in set(before) - {ord("g")} or any(pair <= kinds for pair in _MIXED):
         return "more than one extension says its name"
+    if block[156] == 0 and before:  # to Go a folder where that name ends in /, whose data it reads as members
+        return "its kind is not said, and an extension names it"
     return ""
 
 

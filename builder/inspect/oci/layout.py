@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import normpath
 from typing import IO, Any
 
 from builder.errors import InspectError
@@ -53,7 +54,10 @@ class Layout:
                 yield stream
             return
         with _Stored(self.place) as stored, tarfile.open(fileobj=stored, mode="r:") as tar:
-            member = tar.extractfile(name)
+            found = [member for member in tar.getmembers() if normpath(member.name) == normpath(name)]
+            if len(found) != 1:  # some take the first, some the last
+                raise damaged(f"it holds {len(found)} of {name}", str(self.place))
+            member = tar.extractfile(found[0])
             if member is None:
                 raise damaged(f"{name} is no file", str(self.place))
             yield member
@@ -125,11 +129,12 @@ def _chosen(layout: Layout, named: list[Mapping[str, Any]], tag: str, platform: 
     images = [d for d in named if str(d.get("mediaType")) in INDEXES | MANIFESTS and not _is_artifact(d)]
     if len(images) > 1:
         images = [d for d in images if _platform(d) == platform]
-    if len(images) != 1:
+    alike = named if tag else [d for d in named if _platform(d) == platform]  # of which tools take any
+    if len(images) != 1 or len(alike) > 1:
         wanted = f"{tag or 'image'} for {platform}"
         said = ", ".join(_strings(d.get("annotations")).get(REF_NAME, str(d.get("digest"))) for d in named)
         raise InspectError(
-            f"the layout has {len(images)} of {wanted}",
+            f"the layout has {max(len(images), len(alike)) if images else 0} of {wanted}",
             where=str(layout.place),
             expected=f"exactly one; it has {said or 'nothing of that name'}",
             remedy="name one with oci:PATH:TAG",
