@@ -151,18 +151,22 @@ def _bare(error: ModuleNotFoundError) -> BuilderError:
 
 def _tell(error: BuilderError, *, quiet: bool) -> int:
     """Say the error with the chain of its causes; as a document too when asked for JSON."""
+    from builder.run import masked
+
     causes = []
     cause = error.__cause__
     while cause is not None:
-        causes.append(str(cause) if isinstance(cause, BuilderError) else f"{type(cause).__name__}: {cause}")
+        causes.append(masked(str(cause) if isinstance(cause, BuilderError) else f"{type(cause).__name__}: {cause}"))
         cause = cause.__cause__
     if quiet:
         body = {"kind": type(error).__name__, "what": error.what, "where": error.where}
         body |= {"expected": error.expected, "next": _as_called(error.remedy)}
-        _print({"version": 1, "error": body | {"because": causes}})
+        told = {name: masked(text) for name, text in body.items()}
+        _print({"version": 1, "error": told | {"because": causes}})
     said = "".join(f"\n  because: {line.splitlines()[0]}" for line in causes if line)
     stopped = f"{error.what}: {error.remedy or _KEPT}"
-    print(_as_called(stopped if isinstance(error, Interrupted) else f"error: {error}{said}"), file=sys.stderr)
+    text = stopped if isinstance(error, Interrupted) else f"error: {error}{said}"
+    print(_as_called(masked(text)), file=sys.stderr)
     return error.exit_code
 
 

@@ -219,6 +219,11 @@ def _refuse_foreign(statement: bytes, path: Path, sha256: str) -> None:
         )
 
 
+def release_of(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+    """What a file name says: project, version and tags, however they are spelt and whatever build tag there is."""
+    return (canonicalize_name(filename.partition("-")[0]), *_parts(filename))
+
+
 def _by_name(file: IndexFile) -> str:
     return file.filename
 

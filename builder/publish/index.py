@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from builder.errors import PublishError
 from builder.model import Promise, VerifiedWheel
 from builder.publish import pages
-from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer
+from builder.publish.entry import IndexFile, Offer, Project, damaged, project_from_page, read_offer, release_of
 from builder.publish.shelf import FolderShelf, Kept, Shelf
 from builder.report import counted
 
@@ -113,18 +113,22 @@ def open_shelf(index: Path | str | Shelf) -> Shelf:
 
 
 def refuse_clashes(offers: Iterable[Offer], before: Mapping[str, Project]) -> None:
-    """A file name is bound to its first bytes for ever; raises PublishError naming every breach."""
+    """A file name keeps its first bytes for ever, however it is spelt; raises PublishError naming every breach."""
     known = {name: sha256 for project in before.values() for name, sha256 in project.bound.items()}
+    spelt = {release_of(name): name for name in known}
     problems = []
     for offer in offers:
-        first = known.setdefault(offer.file.filename, offer.file.sha256)
+        name = offer.file.filename
+        first, other = known.setdefault(name, offer.file.sha256), spelt.setdefault(release_of(name), name)
         if first != offer.file.sha256:
-            problems.append(f"{offer.file.filename}: published {first}, offered {offer.file.sha256}")
+            problems.append(f"{name}: published {first}, offered {offer.file.sha256}")
+        if other != name:
+            problems.append(f"{name}: published as {other}")
     if problems:
         raise PublishError(
-            f"{counted(len(problems), 'file name')} taken by other bytes",
+            f"{counted(len(problems), 'file name')} taken by other bytes or another spelling",
             where="; ".join(problems),
-            expected="the bytes that were published first: locks out there name them",
+            expected="the file that was published first: locks out there name it",
             remedy="raise the recipe's revision, so that the rebuilt wheel has a version of its own",
         )
 

@@ -94,7 +94,7 @@ def _gc(index: str, _files: Sequence[str], options: Options) -> Collected:
     keep = options.get("keep", "")
     if not _NUMBER.fullmatch(keep):
         raise UsageError("keep how many versions?", expected="keep=N, a number from 1", remedy="for example keep=3")
-    if "locks" not in options and not lock_names(open_shelf(index)):
+    if not options.get("locks") and ("locks" in options or not lock_names(open_shelf(index))):
         raise UsageError(
             "this index keeps no lock, and none is named: gc might take what somebody's lock names",
             expected="locks that the index keeps (publish lock add FILE), or locks=FILE,…",
@@ -133,7 +133,8 @@ def _attest(index: str, folders: Sequence[str], options: Options) -> Changed:
 def _time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"to={text} is no time", expected="ISO 8601, such as 2026-11-30T12:00:00Z") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -181,3 +181,11 @@ def test_a_python_without_dependencies_is_told_what_makes_one() -> None:
     assert ended.stderr.startswith("error: this Python lacks what the builder needs: ")
     assert "next: call ./dev VERB" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_login_in_an_address_is_not_told(here: Call, flags: tuple[str, ...]) -> None:
+    ended = here("plan", "recipe=https://user:SECRET@host/x", *flags)
+    assert ended.code == 2
+    assert "***@host" in ended.err
+    assert "SECRET" not in ended.err + ended.out

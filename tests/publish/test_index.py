@@ -65,6 +65,22 @@ def test_names_are_normalised(tmp_path: Path, make_wheel: MakeWheel) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("spark_kernels-", "Spark.Kernels-"), ("+spark.1", "+SPARK_1"), (f"-{AARCH64}", f"-1-{AARCH64}")],
+)
+def test_another_spelling_of_a_name_is_no_other_file(tmp_path: Path, make_wheel: MakeWheel, old: str, new: str) -> None:
+    index = tmp_path / "index"
+    path = make_wheel(version="1.0+spark.1").wheel.path
+    publish([verified(path)], index)
+    other = path.with_name(path.name.replace(old, new))
+    assert other.name != path.name
+    before = snapshot(index)
+    with pytest.raises(PublishError, match="another spelling"):
+        publish([verified(path.rename(other))], index)
+    assert snapshot(index) == before
+
+
 def test_the_same_bytes_again_write_nothing(tmp_path: Path, make_wheel: MakeWheel) -> None:
     index = tmp_path / "index"
     wheels = [make_wheel(), make_wheel(tag=X86_64), make_wheel("other", "1.0")]

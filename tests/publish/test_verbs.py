@@ -49,6 +49,8 @@ def test_gc_keeps_what_is_asked(index: str) -> None:
         (["gc"], {"keep": "0"}, "keep how many"),
         (["gc"], {"keep": "²"}, "keep how many"),
         (["gc"], {"keep": "1"}, "this index keeps no lock"),
+        (["gc"], {"keep": "1", "locks": ""}, "this index keeps no lock"),
+        (["rollback"], {"to": "0001-01-01T00:00:00+14:00"}, "is no time"),
         (["lock"], {}, "with no words"),
         (["lock", "add"], {}, "publish lock add"),
         (["lock", "list", "x"], {}, "publish lock list x"),
