@@ -24,6 +24,7 @@ from builder.verify.image import BASE_DIGEST, Contents, Standing, Wanted, image_
 from builder.verify.image.places import (
     COMMAND,
     ENTRYPOINT,
+    GROUP_LINE,
     HOME,
     LAYERS,
     PREFIX,
@@ -149,6 +150,9 @@ def world(tmp_path: Path, context: Context, recipe: Recipe) -> World:
     return World(layers, config, wanted, tmp_path / "images")
 
 
+PASSWD, ROOT_LINE = "etc/passwd", "root:x:0:0::/root:/bin/sh\n"
+
+
 def hard(target: str) -> dict[str, Any]:
     return {"type": tarfile.LNKTYPE, "linkname": target}
 
@@ -207,6 +211,11 @@ def test_what_a_rootless_builder_leaves_beside_folders(world: World, name: str, 
         (put("ours", "etc", b"", 0o755, type=tarfile.DIRTYPE, uid=10001), "image-writable", "etc has"),
         (put("ours", f"{SITE}/demo/x", b"", 0o4755, **hard("usr/bin/python3.12")), "image-layer", "usr/bin/python3.12"),
         (put("ours", f"{SITE}/demo/x", b"", 0o4755, **hard(PTXAS)), "image-writable", "bin/ptxas"),
+        (put("ours", PASSWD, f"{ROOT_LINE}toor::0:0::/:/bin/sh\n{USER_LINE}\n".encode()), "image-user", "toor::0:0"),
+        (put("ours", PASSWD, f"{ROOT_LINE}toor:x:0:0::/:/bin/sh\n{USER_LINE}\n".encode()), "image-user", "toor:x:0"),
+        (put("ours", PASSWD, f"root::0:0::/root:/bin/sh\n{USER_LINE}\n".encode()), "image-user", "root::0:0"),
+        (put("ours", PASSWD, b"", type=tarfile.SYMTYPE, linkname="/home/spark/x"), "image-user", "no plain file"),
+        (put("ours", "etc/group", f"root:x:0:spark\n{GROUP_LINE}\n".encode()), "image-user", "root:x:0:spark"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("image") else "",
 )

@@ -8,11 +8,27 @@ from typing import Final
 
 from builder.finding import Finding
 from builder.inspect.oci import ContainerFacts, Entry
-from builder.verify.image.places import COMMAND, ENTRYPOINT, HEALTH, HOME, PREFIX, SBOM, UID, USER_ID, Python
+from builder.verify.image.places import (
+    COMMAND,
+    ENTRYPOINT,
+    GROUP_LINE,
+    HEALTH,
+    HOME,
+    PREFIX,
+    SBOM,
+    UID,
+    USER,
+    USER_ID,
+    USER_LINE,
+    Python,
+)
 from builder.verify.image.wheels import Installed, finding, stated
 
 _AGAIN: Final = "build the image again; change recipes and wheels, never images"
 _USERS: Final = frozenset({"etc/passwd", "etc/group"})
+_FIELDS: Final = 4
+"""Name, password, number, and the group's number or members: what a line of either has at least."""
+
 _ABOVE: Final = frozenset({"etc", "opt", "home"})
 _LOOSE: Final = 0o7022
 """Bits that nothing of ours has: setuid and its like, and what lets a group or anyone write."""
@@ -50,6 +66,7 @@ def own_findings(
     yield from _unknown(image, own, wheels)
     if base:
         yield from _more_variables(image, own)
+        yield from _accounts(image)
         yield from _layers(image, own, len(base))
 
 
@@ -86,6 +103,19 @@ def _more_variables(image: ContainerFacts, own: Own) -> Iterator[Finding]:
         if name not in own.env and own.inherited.get(name) != value:
             message = f"it is {value!r}, and neither the builder nor the base sets that"
             yield Finding("image-env", f"ENV {name}", message, _AGAIN)
+
+
+def _accounts(image: ContainerFacts) -> Iterator[Finding]:
+    """Who may become whom: the layers that may change these files may add our user and nobody else's rights."""
+    for path, line in (("etc/passwd", USER_LINE), ("etc/group", GROUP_LINE)):
+        entry = image.root.entries.get(path)
+        lines = (image.root.text(path) or "").splitlines()
+        rows = [each.split(":") for each in lines]
+        wrong = [":".join(row) for row in rows if len(row) < _FIELDS or not row[1] or USER in row[3].split(",")]
+        wrong += [":".join(row) for row in rows if row[2:3] == ["0"] and row[0] != "root"]
+        if entry is not None and (entry.kind != "file" or line not in lines or wrong):
+            said = f"it has {wrong[0]!r}" if wrong else f"it is no plain file with the line {line!r}"
+            yield Finding("image-user", f"/{path}", said, _AGAIN)
 
 
 def _unlocked(image: ContainerFacts, own: Own, wheels: tuple[Installed, ...]) -> Iterator[Finding]:
