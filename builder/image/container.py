@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import resources
 
 from builder.model import ImagePin
@@ -11,6 +10,8 @@ from builder.verify.image.places import (
     ENTRYPOINT,
     GROUP_LINE,
     HEALTH,
+    HEALTH_RETRIES,
+    HEALTH_TIMES,
     HOME,
     LAYERS,
     PORT,
@@ -22,11 +23,6 @@ from builder.verify.image.places import (
 )
 
 _HOME_LAYER = "home"
-_TIMES: Mapping[str, int] = {"interval": 30, "timeout": 10, "start-period": 1800}
-"""Seconds of the health check, by their names in a Containerfile. vLLM loads a model for minutes before it listens."""
-
-_OCI_TIMES: Mapping[str, str] = {"interval": "Interval", "timeout": "Timeout", "start-period": "StartPeriod"}
-_RETRIES = 3
 
 
 def containerfile(pin: ImagePin, python: Python, state: str, *, with_packages: bool) -> str:
@@ -49,18 +45,12 @@ def containerfile(pin: ImagePin, python: Python, state: str, *, with_packages: b
         user=USER_ID,
         home=HOME,
         port=PORT,
-        times=_TIMES,
-        retries=_RETRIES,
+        times=HEALTH_TIMES,
+        retries=HEALTH_RETRIES,
         health=[HEALTH],
         entrypoint=[ENTRYPOINT],
         command=COMMAND,
     )
-
-
-def healthcheck() -> dict[str, object]:
-    """The same check as the Containerfile's, for configs of tools that leave it out; times in nanoseconds."""
-    times = {_OCI_TIMES[name]: seconds * 1_000_000_000 for name, seconds in _TIMES.items()}
-    return {"Test": ["CMD", HEALTH], **times, "Retries": _RETRIES}
 
 
 def steps(pin: ImagePin, *, with_packages: bool) -> list[str]:

@@ -12,7 +12,7 @@ from builder.context import Context
 from builder.errors import NegativeVerdict
 from builder.finding import Finding
 from builder.image.base import Base
-from builder.image.container import containerfile, healthcheck, steps
+from builder.image.container import containerfile, steps
 from builder.image.mounts import unmount
 from builder.image.placing import place
 from builder.image.sayings import Bill, labels, sbom
@@ -24,7 +24,7 @@ from builder.model import ImagePin, LockedFile, Recipe, VerifiedWheel
 from builder.store import atomic_write, key_of
 from builder.verify.check import told
 from builder.verify.image import Contents, image_findings, state_of, wanted_for
-from builder.verify.image.places import SBOM, Python
+from builder.verify.image.places import SBOM, Python, healthcheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from builder.context import Context
-from builder.image.container import healthcheck
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
 from builder.inspect.oci import ContainerFacts, inspect_image
 from builder.model import ImagePin, LockedFile, Recipe
@@ -33,6 +32,7 @@ from builder.verify.image.places import (
     USER_LINE,
     Python,
     environment,
+    healthcheck,
 )
 from tests.image.conftest import ELF
 from tests.image.layouts import Node, Picture, layer_tar, sha, write_layout
@@ -151,6 +151,23 @@ def world(tmp_path: Path, context: Context, recipe: Recipe) -> World:
 
 
 PASSWD, ROOT_LINE = "etc/passwd", "root:x:0:0::/root:/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "said"),
+    [
+        ({"Volumes": {"/opt/spark": {}}}, "image-entrypoint", "Volumes it is"),
+        ({"StopSignal": "SIGSTOP"}, "image-entrypoint", "StopSignal it is"),
+        ({"OnBuild": ["RUN x"]}, "image-entrypoint", "OnBuild it is"),
+        ({"Healthcheck": {**healthcheck(), "Interval": 10**18}}, "image-health", "its times are others"),
+        ({"Healthcheck": {"Test": healthcheck()["Test"]}}, "image-health", "its times are others"),
+    ],
+)
+def test_what_a_runtime_is_told_beside(world: World, change: dict[str, object], rule: str, said: str) -> None:
+    def spoil(_: dict[str, bytes], config: dict[str, Any]) -> None:
+        config.update(change)
+
+    assert said in world.findings(spoil)[rule]
 
 
 def hard(target: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from builder.image import verbs
 from builder.image.base import Base
-from builder.image.container import containerfile, healthcheck, steps
+from builder.image.container import containerfile, steps
 from builder.image.debs import DebPackage, packages_of
 from builder.image.make import Order
 from builder.image.stage import own_files, stage
@@ -17,7 +17,7 @@ from builder.image.writing import Said, attach, rewrite
 from builder.inspect.oci import ContainerFacts, Root, inspect_image
 from builder.model import ImagePin, LockedFile
 from builder.recipe import load
-from builder.verify.image.places import LAYERS, Python
+from builder.verify.image.places import LAYERS, Python, healthcheck
 from tests.image.layouts import Node, Picture, layer_tar, write_layout
 
 ROOT = Path(__file__).parents[2]

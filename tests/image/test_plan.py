@@ -31,7 +31,7 @@ from builder.errors import (
     WheelError,
 )
 from builder.image.base import bring, look_over
-from builder.image.container import containerfile, healthcheck, steps
+from builder.image.container import containerfile, steps
 from builder.image.lock import files_in
 from builder.image.needs import Project, hold_together, project_of, unmet
 from builder.image.stage import Part, finish, own_files, stage, take_ptxas
@@ -40,7 +40,7 @@ from builder.image.verbs import run_verb
 from builder.model import ImagePin
 from builder.recipe import load, read_lock
 from builder.run import Completed
-from builder.verify.image.places import EPOCH, LAYERS, Python, environment
+from builder.verify.image.places import EPOCH, LAYERS, Python, environment, healthcheck
 from tests.image.conftest import ELF
 from tests.image.layouts import FOLDER, Node, Picture, layer_tar, write_layout
 from tests.publish.wheels import AARCH64, build_wheel

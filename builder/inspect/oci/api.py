@@ -112,6 +112,7 @@ def _facts(reference: str, found: Found, layers: tuple[LayerFacts, ...], merged:
         root=merged.root(),
         history=tuple(step for step in _items(found.config, "history", reference) if isinstance(step, dict)),
         folder=str(run.get("WorkingDir") or ""),
+        settings=run,
     )
 
 

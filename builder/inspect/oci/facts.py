@@ -97,7 +97,8 @@ def resolved(entries: Mapping[str, Entry], path: str) -> str:
 class ContainerFacts:
     """One image of one platform. `digest` is its manifest's, empty in a docker-archive, which has none.
 
-    `history` has the config's own words, a table a step; not every step makes a layer. `folder` is where it starts.
+    `history` has the config's own words, a table a step; not every step makes a layer. `folder` is where it starts,
+    `settings` all that the config tells a runtime, as it stands there.
     """
 
     reference: str
@@ -117,3 +118,4 @@ class ContainerFacts:
     root: Root
     history: tuple[Mapping[str, object], ...] = ()
     folder: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)

@@ -21,11 +21,15 @@ from builder.verify.image.places import (
     USER_ID,
     USER_LINE,
     Python,
+    healthcheck,
 )
 from builder.verify.image.wheels import Installed, finding, stated
 
 _AGAIN: Final = "build the image again; change recipes and wheels, never images"
 _USERS: Final = frozenset({"etc/passwd", "etc/group"})
+_TELLING: Final = frozenset({"Volumes", "StopSignal", "OnBuild", "Shell"})
+"""What a runtime, or a build on top, does beside what the entrypoint is: a volume over our folder outlives it."""
+
 _FIELDS: Final = 4
 """Name, password, number, and the group's number or members: what a line of either has at least."""
 
@@ -91,10 +95,21 @@ def _config(image: ContainerFacts, own: Own) -> Iterator[Finding]:
         yield Finding("image-entrypoint", "CMD", message, _AGAIN)
     if image.folder != HOME:
         yield Finding("image-entrypoint", "WORKDIR", f"it starts in {image.folder or '/'}, expected {HOME}", _AGAIN)
-    if image.healthcheck != ("CMD", HEALTH):
-        yield Finding("image-health", "HEALTHCHECK", f"it does not run {HEALTH} alone", _AGAIN)
+    yield from _beside(image)
     if image.user != USER_ID:
         yield Finding("image-user", "USER", f"it runs as {image.user or 'root'}, expected {USER_ID}", _AGAIN)
+
+
+def _beside(image: ContainerFacts) -> Iterator[Finding]:
+    """What a runtime is told to do beside the entrypoint."""
+    if image.healthcheck != ("CMD", HEALTH):
+        yield Finding("image-health", "HEALTHCHECK", f"it does not run {HEALTH} alone", _AGAIN)
+    elif image.settings.get("Healthcheck") != healthcheck():
+        yield Finding("image-health", "HEALTHCHECK", "its times are others than the builder sets", _AGAIN)
+    for name in sorted(_TELLING & image.settings.keys()):
+        if image.settings[name]:
+            message = f"it is {image.settings[name]!r}, and the builder sets none"
+            yield Finding("image-entrypoint", name, message, _AGAIN)
 
 
 def _more_variables(image: ContainerFacts, own: Own) -> Iterator[Finding]:

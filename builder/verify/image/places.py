@@ -23,6 +23,11 @@ USER_ID: Final = f"{UID}:{UID}"
 USER_LINE: Final = f"{USER}:x:{UID}:{UID}::{HOME}:/usr/sbin/nologin"
 GROUP_LINE: Final = f"{USER}:x:{UID}:"
 PORT: Final = 8000
+HEALTH_TIMES: Final[Mapping[str, int]] = {"interval": 30, "timeout": 10, "start-period": 1800}
+"""Seconds of the health check, by their names in a Containerfile. vLLM loads a model for minutes before it listens."""
+
+HEALTH_RETRIES: Final = 3
+_OCI_TIMES: Final = {"interval": "Interval", "timeout": "Timeout", "start-period": "StartPeriod"}
 COMMAND: Final = ("--help",)
 """What the entrypoint is given when nobody says anything."""
 
@@ -100,3 +105,9 @@ def environment(pin: ImagePin, python: Python, state: str) -> dict[str, str]:
         "USER": USER,
         "VIRTUAL_ENV": PREFIX,
     }
+
+
+def healthcheck() -> dict[str, object]:
+    """The same check as the Containerfile's, for configs of tools that leave it out; times in nanoseconds."""
+    times = {_OCI_TIMES[name]: seconds * 1_000_000_000 for name, seconds in HEALTH_TIMES.items()}
+    return {"Test": ["CMD", HEALTH], **times, "Retries": HEALTH_RETRIES}
