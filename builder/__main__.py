@@ -59,8 +59,6 @@ def _answer(argv: Sequence[str], *, quiet: bool) -> int:
         return _tell(Interrupted("stopped", remedy=f"run the same command again: {_KEPT}"), quiet=quiet)
     except BrokenPipeError:
         raise
-    except ModuleNotFoundError as error:
-        return _tell(_bare(error), quiet=quiet)
     except Exception as error:  # noqa: BLE001  the last door: nothing may leave as a bare traceback
         return _tell(_named(error, argv), quiet=quiet)
     if quiet:
@@ -137,18 +135,6 @@ def _as_called(text: str) -> str:
     return text.replace(_CALL, os.environ.get(_CALLED) or _CALL)
 
 
-def _bare(error: ModuleNotFoundError) -> BuilderError:
-    """This program in a Python that lacks what it needs. A module of our own that is missing is a fault like others."""
-    if not error.name or error.name.partition(".")[0] == "builder":
-        return InternalError(f"a fault in the builder itself: {error}")
-    return UsageError(
-        f"this Python lacks what the builder needs: {error.name}",
-        where=sys.executable,
-        expected="an environment with all of locks/runtime.txt",
-        remedy="call ./dev VERB …, which makes one",
-    )
-
-
 def _tell(error: BuilderError, *, quiet: bool) -> int:
     """Say the error with the chain of its causes; as a document too when asked for JSON."""
     from builder.run import masked
@@ -185,12 +171,24 @@ def _hush(descriptor: int) -> None:
 
 def _named(error: Exception, argv: Sequence[str]) -> BuilderError:
     """An exception that no stage foresaw, as an error with a next step."""
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "builder":
+        return _lacking(error.name)  # maybe what the code below imports
+
     from builder.store import disk_error
 
     known = disk_error(error, "") if isinstance(error, OSError) else None
     named = known or _fault(error, argv)
     named.__cause__ = error
     return named
+
+
+def _lacking(module: str) -> UsageError:
+    return UsageError(
+        f"this Python lacks what the builder needs: {module}",
+        where=sys.executable,
+        expected="an environment with all of locks/runtime.txt",
+        remedy="call ./dev VERB …, which makes one",
+    )
 
 
 def _fault(error: Exception, argv: Sequence[str]) -> InternalError:

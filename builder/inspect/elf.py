@@ -27,8 +27,8 @@ NOTE = 7
 """The type of sections in which tools leave what they were asked for."""
 
 _MACHINES = {3: "i386", 21: "ppc64le", 40: "arm", 62: "x86_64", 183: "aarch64", EM_CUDA: "cuda", 243: "riscv64"}
-MACHINES = frozenset({"ppc64le", "x86_64", "aarch64", "riscv64"})
-"""Names that platform tags have too."""
+MACHINES = frozenset(_MACHINES.values()) - {_MACHINES[EM_CUDA]}
+"""What a host may be, by the names that platform tags have where they have one."""
 
 _HEADER = struct.Struct("<HHIQQQIHHHHHH")
 _SECTION = np.dtype(

@@ -52,12 +52,12 @@ class IndexFile:
     @property
     def version(self) -> Version:
         """The version that the file name gives, local label included."""
-        return _parts(self.filename)[0]
+        return release_of(self.filename)[1]
 
     @property
     def platforms(self) -> frozenset[str]:
         """`linux-aarch64` of every manylinux_*_aarch64 tag; `any` for pure wheels."""
-        return frozenset(_platform(tag.platform) for tag in _parts(self.filename)[1])
+        return frozenset(_platform(tag.platform) for tag in release_of(self.filename)[2])
 
     @property
     def key(self) -> str:
@@ -219,19 +219,15 @@ def _refuse_foreign(statement: bytes, path: Path, sha256: str) -> None:
         )
 
 
-def release_of(filename: str) -> tuple[str, Version, frozenset[Tag]]:
-    """What a file name says: project, version and tags, however they are spelt and whatever build tag there is."""
-    return (canonicalize_name(filename.partition("-")[0]), *_parts(filename))
-
-
 def _by_name(file: IndexFile) -> str:
     return file.filename
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _parts(filename: str) -> tuple[Version, frozenset[Tag]]:
-    _, version, _, tags = parse_wheel_filename(filename)
-    return version, tags
+def release_of(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+    """What a file name says: project, version and tags, however they are spelt and whatever build tag there is."""
+    name, version, _, tags = parse_wheel_filename(filename)
+    return name, version, tags
 
 
 def _platform(tag: str) -> str:

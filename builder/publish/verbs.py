@@ -94,14 +94,15 @@ def _gc(index: str, _files: Sequence[str], options: Options) -> Collected:
     keep = options.get("keep", "")
     if not _NUMBER.fullmatch(keep):
         raise UsageError("keep how many versions?", expected="keep=N, a number from 1", remedy="for example keep=3")
-    if not options.get("locks") and ("locks" in options or not lock_names(open_shelf(index))):
+    locks = options.get("locks")
+    if locks == "" or (locks is None and not lock_names(open_shelf(index))):
         raise UsageError(
             "this index keeps no lock, and none is named: gc might take what somebody's lock names",
             expected="locks that the index keeps (publish lock add FILE), or locks=FILE,…",
             remedy="locks=none, when there are no locks to respect",
         )
-    named = "" if options.get("locks") == "none" else options.get("locks", "")
-    return gc(index, keep=int(keep), locks=[Path(place) for place in named.split(",") if place])
+    named = [] if locks in {None, "none"} else str(locks).split(",")
+    return gc(index, keep=int(keep), locks=[Path(place) for place in named if place])
 
 
 def _lock(index: str, words: Sequence[str], options: Options) -> Locks:

@@ -91,9 +91,9 @@ def contents_of(path: Path, file: FileFacts) -> Iterator[Contents]:
         def read(name: str) -> bytes | None:
             return bytes(archive.read(there[name])) if name in there else None
 
-        metadata = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/METADATA") or b"", headersonly=True)
+        texts = (read(f"{file.wheel.dist_info}/{part}") or b"" for part in ("METADATA", "WHEEL"))
+        metadata, wheel = (BytesParser().parsebytes(text, headersonly=True) for text in texts)
         requires = tuple(map(str, metadata.get_all("Requires-Dist") or ()))
-        wheel = BytesParser().parsebytes(read(f"{file.wheel.dist_info}/WHEEL") or b"", headersonly=True)
         asked, form = str(metadata.get("Requires-Python", "")), str(wheel.get("Wheel-Version", "")).strip()
         yield Contents(tuple(there), requires, read, tuple(_refused(path)), asked, form)
 

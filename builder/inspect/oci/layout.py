@@ -130,11 +130,12 @@ def _chosen(layout: Layout, named: list[Mapping[str, Any]], tag: str, platform: 
     if len(images) > 1:
         images = [d for d in images if _platform(d) == platform]
     alike = named if tag else [d for d in named if _platform(d) == platform]  # of which tools take any
-    if len(images) != 1 or len(alike) > 1:
+    rivals = max(images, alike, key=len) if images else images
+    if len(rivals) != 1:
         wanted = f"{tag or 'image'} for {platform}"
         said = ", ".join(_strings(d.get("annotations")).get(REF_NAME, str(d.get("digest"))) for d in named)
         raise InspectError(
-            f"the layout has {max(len(images), len(alike)) if images else 0} of {wanted}",
+            f"the layout has {len(rivals)} of {wanted}",
             where=str(layout.place),
             expected=f"exactly one; it has {said or 'nothing of that name'}",
             remedy="name one with oci:PATH:TAG",

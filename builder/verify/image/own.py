@@ -26,7 +26,9 @@ from builder.verify.image.places import (
 from builder.verify.image.wheels import Installed, finding, stated
 
 _AGAIN: Final = "build the image again; change recipes and wheels, never images"
-_USERS: Final = frozenset({"etc/passwd", "etc/group"})
+_USERS: Final[Mapping[str, str]] = {"etc/passwd": USER_LINE, "etc/group": GROUP_LINE}
+"""Who the users are: each file with the line that is ours."""
+
 _TELLING: Final = frozenset({"Volumes", "StopSignal", "OnBuild", "Shell"})
 """What a runtime, or a build on top, does beside what the entrypoint is: a volume over our folder outlives it."""
 
@@ -122,7 +124,7 @@ def _more_variables(image: ContainerFacts, own: Own) -> Iterator[Finding]:
 
 def _accounts(image: ContainerFacts) -> Iterator[Finding]:
     """Who may become whom: the layers that may change these files may add our user and nobody else's rights."""
-    for path, line in (("etc/passwd", USER_LINE), ("etc/group", GROUP_LINE)):
+    for path, line in _USERS.items():
         entry = image.root.entries.get(path)
         lines = (image.root.text(path) or "").splitlines()
         rows = [each.split(":") for each in lines]
